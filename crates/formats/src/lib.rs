@@ -1,0 +1,107 @@
+//! Where signatures sit in files. Pure: the input is anything that can be read at an offset, the output is a
+//! list of edits; nothing here writes a file, talks to a network, holds a key, or asks the clock.
+//!
+//! ```text
+//! file --detect--> Format --prepare--> Prepared { items, plan } ... signatures ... plan.output --> Output
+//! ```
+//!
+//! A new format is one file with one `impl Format`, one line in [`FORMATS`], and its fixtures: the command
+//! line, detection, conformance tests and fuzz targets take it from the list.
+//!
+//! Reading order: [`source`], [`prepared`], [`splice`], [`options`], then one format: [`rpm`].
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod openpgp_detached;
+pub mod options;
+pub mod prepared;
+pub mod report;
+pub mod rpm;
+pub mod source;
+pub mod splice;
+
+use std::io::Read;
+
+use sealwright_crypto::openpgp::certificate::Certificate;
+
+use crate::error::Error;
+use crate::options::{OptionSpec, SignOptions};
+use crate::prepared::Preparation;
+use crate::report::{Inspection, Verification, VerifyContext};
+use crate::source::ReadAt;
+use crate::splice::Edits;
+
+/// Every format, in the order in which content is asked. The one place where a format is registered.
+pub static FORMATS: &[&dyn Format] = &[&rpm::Rpm, &openpgp_detached::OpenPgpDetached];
+
+/// How many bytes from the start of a file [`Format::detect`] may see.
+pub const DETECT_BYTES: usize = 4096;
+
+/// One file format. Implementations have no state.
+pub trait Format: Sync {
+    /// The value of `--format`: lower case, unique.
+    fn name(&self) -> &'static str;
+
+    /// One line for help and man page.
+    fn summary(&self) -> &'static str;
+
+    /// Whether the signature sits inside the file. Only such formats are detected, and touched by `-r`.
+    fn is_embedded(&self) -> bool;
+
+    /// Options of this format alone.
+    fn options(&self) -> &'static [OptionSpec];
+
+    /// Whether a file that starts with `head` (up to [`DETECT_BYTES`]) is of this format.
+    fn detect(&self, head: &[u8]) -> bool;
+
+    /// Reads the file once, checks it, and says what to sign and where the signatures go, or that there is
+    /// nothing to do. `key` is the certificate of the key that will sign.
+    ///
+    /// # Errors
+    /// The file is malformed, damaged, not supported, or already signed under `--if-signed refuse`.
+    fn prepare(
+        &self,
+        source: &dyn ReadAt,
+        options: &SignOptions,
+        key: &Certificate,
+    ) -> Result<Preparation, Error>;
+
+    /// The same for a stream that can be read once (standard input).
+    ///
+    /// # Errors
+    /// [`Error::NeedsSeek`] unless the format can do it.
+    fn prepare_stream(&self, _: &mut dyn Read, _: &SignOptions, _: &Certificate) -> Result<Preparation, Error> {
+        Err(Error::NeedsSeek { format: self.name() })
+    }
+
+    /// Checks every digest and every signature in (or, by `context.sidecar`, beside) the file.
+    ///
+    /// # Errors
+    /// The file cannot be read or parsed; a wrong digest or signature is a state in the answer, not an error.
+    fn verify(&self, source: &dyn ReadAt, context: &VerifyContext<'_>) -> Result<Verification, Error>;
+
+    /// What is signed, by whom, how; trusts and checks nothing but the syntax.
+    ///
+    /// # Errors
+    /// The file cannot be read or parsed.
+    fn inspect(&self, source: &dyn ReadAt, sidecar: Option<&[u8]>) -> Result<Inspection, Error>;
+
+    /// Edits that remove every signature; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read or parsed, or the format has no embedded signature.
+    fn strip(&self, source: &dyn ReadAt) -> Result<Option<Edits>, Error>;
+}
+
+/// The format with embedded signatures that recognises this content, if any.
+#[must_use]
+pub fn detect(head: &[u8]) -> Option<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.is_embedded() && format.detect(head))
+}
+
+/// The format of this name.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.name() == name)
+}

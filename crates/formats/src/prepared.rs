@@ -1,0 +1,64 @@
+//! What `prepare` found: the things to sign, and the plan that turns signatures into a new file.
+
+use sealwright_crypto::digest::Hasher;
+use sealwright_crypto::usage::Purpose;
+
+use crate::error::Error;
+use crate::splice::Edits;
+
+/// The answer of [`crate::Format::prepare`].
+pub enum Preparation {
+    /// Sign these.
+    Sign(Prepared),
+    /// Nothing to do: the file stays as it is, and `why` goes into the report.
+    Leave {
+        /// "already signed by this key", "already signed (skipped)".
+        why: String,
+    },
+}
+
+/// Things to sign, with their plan.
+pub struct Prepared {
+    /// In the order in which the plan wants the signatures.
+    pub items: Vec<Item>,
+    /// Turns that many signatures into the output.
+    pub plan: Box<dyn Plan>,
+    /// What a user should know: "payload not checked", "kept 12 file signatures".
+    pub notes: Vec<String>,
+}
+
+/// One thing to sign: the hash over its content, which the key holder will finish. The hasher is kept to
+/// verify the answer like a stranger.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// What it is.
+    pub purpose: Purpose,
+    /// All of the content was fed to it.
+    pub content: Hasher,
+}
+
+/// Where the signatures go. It has no access to the file: all it needs was read by `prepare`.
+pub trait Plan: Send {
+    /// Bytes by which the file grows at most if each signature packet has up to `packet_len` bytes.
+    fn growth_max(&self, packet_len: usize) -> u64;
+
+    /// The output for these OpenPGP signature packets, one for each item, in order.
+    ///
+    /// # Errors
+    /// A packet is not of the kind that fits, or the result breaks a limit that the user set.
+    fn output(&self, packets: &[Vec<u8>]) -> Result<Output, Error>;
+}
+
+/// What becomes of the signatures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The file changes.
+    Edits(Edits),
+    /// A new file beside it.
+    Sidecar {
+        /// Appended to the file's name: `.asc`, `.sig`.
+        suffix: &'static str,
+        /// Its content.
+        bytes: Vec<u8>,
+    },
+}

@@ -1,0 +1,12 @@
+//! Compiles the protobuf files in Rust (protox), so that a fresh machine needs no protoc.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let files = ["sealwright/v1/sign.proto", "sealwright/v1/keys.proto", "sealwright/v1/signer.proto"];
+    for file in files {
+        println!("cargo:rerun-if-changed=proto/{file}");
+    }
+    let descriptors = protox::compile(files, ["proto"])?;
+    let grpc = std::env::var_os("CARGO_FEATURE_GRPC").is_some();
+    tonic_prost_build::configure().build_client(grpc).build_server(grpc).compile_fds(descriptors)?;
+    Ok(())
+}
