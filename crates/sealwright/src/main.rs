@@ -1,1 +1,50 @@
-fn main() {}
+//! The program: composes client, server and signer, and decides the exit status in one place.
+
+mod cli;
+mod config;
+mod demo;
+mod duration;
+mod embedded;
+mod failure;
+mod generate;
+mod output;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::failure::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_log();
+    // The key-holding process runs no async runtime.
+    let outcome = match cli.command {
+        Command::Signer(args) => embedded::signer(args),
+        command => tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))
+            .and_then(|runtime| runtime.block_on(Cli { json: cli.json, command }.run())),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            terminal::err(&format!("sealwright: {}", terminal::safe(&failure.what)));
+            if !failure.advice.is_empty() {
+                terminal::err(&format!("            {}", terminal::safe(&failure.advice)));
+            }
+            failure.exit.into()
+        }
+    }
+}
+
+fn start_log() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_new(config::log_filter()).unwrap_or_else(|_| EnvFilter::new("warn"));
+    // A second subscriber is impossible here: this runs once, first.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+

@@ -1,0 +1,76 @@
+//! The command line: the tree of commands, and which file carries each out.
+
+pub(crate) mod inspect;
+pub(crate) mod keys;
+pub(crate) mod sign;
+pub(crate) mod strip;
+pub(crate) mod verify;
+
+use clap::{Parser, Subcommand};
+
+use crate::demo;
+use crate::embedded;
+use crate::failure::{Exit, Failure};
+use crate::generate;
+
+/// Sign Linux packages and files: keys in one guarded place, files where they are.
+///
+/// With nothing set up, keys live in an embedded store under SEALWRIGHT_HOME (default: the XDG data
+/// directory), sealed under a root key that only the signer process reads.
+#[derive(Debug, Parser)]
+#[command(name = "sealwright", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// One JSON object for each file or key on standard output.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Sign real packages in a fresh folder: shows the main job from start to end.
+    Demo(demo::Args),
+    /// Create, list, show, export, import and change keys.
+    #[command(subcommand)]
+    Key(keys::KeyCommand),
+    /// Sign files.
+    Sign(sign::Args),
+    /// Check signatures and digests of files.
+    Verify(verify::Args),
+    /// Remove signatures.
+    Strip(strip::Args),
+    /// Show what is signed, by whom, and how; nothing is checked.
+    Inspect(inspect::Args),
+    /// The process that holds the keys; started by the others, with its socket as standard input.
+    #[command(hide = true)]
+    Signer(embedded::SignerArgs),
+    /// Write man pages and shell completions.
+    #[command(hide = true)]
+    Generate(generate::Args),
+}
+
+/// What every command may need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    /// `--json`.
+    pub(crate) json: bool,
+}
+
+impl Cli {
+    /// Carries the command out.
+    pub(crate) async fn run(self) -> Result<Exit, Failure> {
+        let context = Context { json: self.json };
+        match self.command {
+            Command::Demo(args) => demo::run(args, context).await,
+            Command::Key(command) => keys::run(command, context).await,
+            Command::Sign(args) => sign::run(args, context).await,
+            Command::Verify(args) => verify::run(args, context).await,
+            Command::Strip(args) => strip::run(args, context).await,
+            Command::Inspect(args) => inspect::run(args, context).await,
+            Command::Signer(args) => embedded::signer(args),
+            Command::Generate(args) => generate::run(&args),
+        }
+    }
+}

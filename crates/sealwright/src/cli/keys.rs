@@ -1,0 +1,327 @@
+//! `sealwright key ...`: the user's side of key administration.
+
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Subcommand, ValueEnum};
+use sealwright_client::connection::{Connection, KeyState, NewKey};
+use sealwright_client::import;
+use sealwright_crypto::openpgp::certificate::Certificate;
+use serde::Serialize;
+
+use crate::cli::Context;
+use crate::config::Places;
+use crate::duration::{Validity, utc};
+use crate::embedded::Embedded;
+use crate::failure::{Exit, Failure};
+use crate::terminal;
+
+/// `sealwright key ...`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a key. A revocation certificate is made with it and stored beside the store.
+    Create(CreateArgs),
+    /// List the keys.
+    List,
+    /// Show one key.
+    Show {
+        /// Name, or fingerprint of the certificate or the signing subkey.
+        key: String,
+    },
+    /// Write the certificate (the public key).
+    Export(ExportArgs),
+    /// Take in an OpenPGP secret key. It travels encrypted to the signer process.
+    Import(ImportArgs),
+    /// Give a key a new period of validity: new self-signatures, with SHA-256.
+    Renew {
+        /// Name or fingerprint.
+        key: String,
+        /// Valid from now for: 90d, 12w, 18m, 2y, never.
+        #[arg(long, value_name = "PERIOD", default_value = "2y")]
+        expires: Validity,
+    },
+    /// Let a key make no more signatures; takes effect before the next signature leaves.
+    Disable {
+        /// Name or fingerprint.
+        key: String,
+    },
+    /// Undo `disable`.
+    Enable {
+        /// Name or fingerprint.
+        key: String,
+    },
+}
+
+/// `sealwright key create`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CreateArgs {
+    /// Name: letters, digits and @#._+- (at most 255); never used twice.
+    name: String,
+    /// Key algorithm.
+    #[arg(long, value_name = "ALGORITHM", default_value = "rsa4096", value_parser = ["rsa2048", "rsa3072", "rsa4096", "ed25519"])]
+    algorithm: String,
+    /// OpenPGP user id, `Name <mail>`; default: the key's name.
+    #[arg(long, value_name = "USER-ID")]
+    uid: Option<String>,
+    /// Valid for: 90d, 12w, 18m, 2y, never.
+    #[arg(long, value_name = "PERIOD", default_value = "never")]
+    expires: Validity,
+    /// A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures.
+    #[arg(long)]
+    signing_subkey: bool,
+}
+
+/// `sealwright key export`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExportArgs {
+    /// Name or fingerprint.
+    key: String,
+    /// Encoding.
+    #[arg(long, value_enum, default_value_t = CertificateFormat::Armor)]
+    format: CertificateFormat,
+    /// Write to a new file instead of standard output.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// How a certificate is written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CertificateFormat {
+    /// ASCII armor, as rpm and apt take it.
+    Armor,
+    /// OpenPGP packets.
+    Binary,
+}
+
+/// `sealwright key import`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImportArgs {
+    /// Name: letters, digits and @#._+- (at most 255); never used twice.
+    name: String,
+    /// OpenPGP secret key, armored or binary.
+    file: PathBuf,
+    /// File whose first line is the passphrase.
+    #[arg(long, value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
+    /// Fingerprint of the subkey to sign with; default: exactly the one that can sign now.
+    #[arg(long, value_name = "FINGERPRINT")]
+    subkey: Option<String>,
+}
+
+/// Carries out one `key` command over the embedded default.
+pub(crate) async fn run(command: KeyCommand, context: Context) -> Result<Exit, Failure> {
+    let places = Places::from_environment()
+        .map_err(|error| Failure::unreachable(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours."))?;
+    let embedded = Embedded::start(&places).await?;
+    let outcome = with(&embedded.connection, command, context, &places).await;
+    embedded.stop().await;
+    outcome.map(|()| Exit::Done)
+}
+
+async fn with(
+    connection: &Connection,
+    command: KeyCommand,
+    context: Context,
+    places: &Places,
+) -> Result<(), Failure> {
+    match command {
+        KeyCommand::Create(args) => create(connection, args, context, places).await,
+        KeyCommand::List => list(connection, context).await,
+        KeyCommand::Show { key } => {
+            let key = connection.describe(&key).await.map_err(refused)?;
+            show(&KeyView::of(&key), context);
+            Ok(())
+        }
+        KeyCommand::Export(args) => export(connection, args).await,
+        KeyCommand::Import(args) => import_key(connection, args, context).await,
+        KeyCommand::Renew { key, expires } => {
+            let key = connection.renew(&key, expires.0).await.map_err(refused)?;
+            show(&KeyView::of(&key), context);
+            terminal::err("Publish the renewed certificate: sealwright key export prints it.");
+            Ok(())
+        }
+        KeyCommand::Disable { key } => set_state(connection, &key, KeyState::Disabled, context).await,
+        KeyCommand::Enable { key } => set_state(connection, &key, KeyState::Enabled, context).await,
+    }
+}
+
+async fn create(
+    connection: &Connection,
+    args: CreateArgs,
+    context: Context,
+    places: &Places,
+) -> Result<(), Failure> {
+    let user_id = args.uid.unwrap_or_else(|| args.name.clone());
+    let new = NewKey {
+        name: args.name,
+        algorithm: args.algorithm,
+        user_id,
+        valid_for_s: args.expires.0,
+        signing_subkey: args.signing_subkey,
+    };
+    let key = connection.create(new).await.map_err(refused)?;
+    let mut view = KeyView::of(&key);
+    if !key.revocation.is_empty() {
+        let path = places.revocations.join(format!("{}.asc", key.fingerprint));
+        match store_revocation(&path, &key.revocation) {
+            Ok(()) => view.revocation = Some(path.display().to_string()),
+            // The key exists: the certificate must not be lost with the directory.
+            Err(error) => {
+                terminal::err(&format!("cannot write {}: {error}; keep this:", path.display()));
+                terminal::err(&key.revocation);
+            }
+        }
+    }
+    show(&view, context);
+    Ok(())
+}
+
+fn store_revocation(path: &Path, armored: &str) -> std::io::Result<()> {
+    if let Some(dir) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(armored.as_bytes())?;
+    file.sync_all()
+}
+
+async fn list(connection: &Connection, context: Context) -> Result<(), Failure> {
+    let keys = connection.list().await.map_err(refused)?;
+    let views: Vec<KeyView> = keys.iter().map(KeyView::of).collect();
+    if context.json {
+        views.iter().for_each(terminal::json);
+        return Ok(());
+    }
+    if views.is_empty() {
+        terminal::err("No keys. Make one: sealwright key create NAME");
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = views
+        .iter()
+        .map(|key| {
+            vec![
+                key.name.clone(),
+                key.state.to_owned(),
+                key.algorithm.clone(),
+                key.expires.clone().unwrap_or_else(|| "never".to_owned()),
+                key.fingerprint.clone(),
+                terminal::safe(&key.user_id),
+            ]
+        })
+        .collect();
+    terminal::table(&["NAME", "STATE", "ALGORITHM", "EXPIRES", "FINGERPRINT", "USER ID"], &rows);
+    Ok(())
+}
+
+async fn export(connection: &Connection, args: ExportArgs) -> Result<(), Failure> {
+    let key = connection.describe(&args.key).await.map_err(refused)?;
+    let certificate = Certificate::parse(&key.certificate)
+        .map_err(|error| Failure::failed(Failure::chain(&error), "The store is damaged; restore a backup."))?;
+    let bytes = match args.format {
+        CertificateFormat::Armor => certificate.to_armor().into_bytes(),
+        CertificateFormat::Binary => certificate.to_binary(),
+    };
+    match args.output {
+        None => terminal::out_bytes(&bytes)
+            .map_err(|error| Failure::failed(format!("cannot write: {error}"), "Check where the output goes.")),
+        Some(path) => std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
+            .map_err(|error| {
+                Failure::failed(
+                    format!("cannot write {}: {error}", path.display()),
+                    "Choose a new file name in a directory that is yours.",
+                )
+            }),
+    }
+}
+
+async fn import_key(connection: &Connection, args: ImportArgs, context: Context) -> Result<(), Failure> {
+    let secret = import::read_secret(&args.file, args.passphrase_file.as_deref(), args.subkey.as_deref())
+        .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
+    let key = connection.import(&args.name, secret).await.map_err(refused)?;
+    show(&KeyView::of(&key), context);
+    Ok(())
+}
+
+async fn set_state(
+    connection: &Connection,
+    key: &str,
+    state: KeyState,
+    context: Context,
+) -> Result<(), Failure> {
+    let key = connection.set_state(key, state).await.map_err(refused)?;
+    show(&KeyView::of(&key), context);
+    Ok(())
+}
+
+fn refused(error: sealwright_client::error::Error) -> Failure {
+    let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Failed };
+    Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }
+}
+
+/// What a user sees of a key.
+#[derive(Debug, Serialize)]
+struct KeyView {
+    name: String,
+    state: &'static str,
+    algorithm: String,
+    fingerprint: String,
+    signing_fingerprint: String,
+    user_id: String,
+    created: String,
+    expires: Option<String>,
+    renewable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revocation: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+impl KeyView {
+    fn of(key: &sealwright_client::connection::Key) -> Self {
+        Self {
+            name: key.name.clone(),
+            state: key.state.name(),
+            algorithm: key.algorithm.clone(),
+            fingerprint: key.fingerprint.clone(),
+            signing_fingerprint: key.signing_fingerprint.clone(),
+            user_id: key.user_id.clone(),
+            created: utc(key.created),
+            expires: key.expires.map(utc),
+            renewable: key.renewable,
+            revocation: None,
+            warnings: key.warnings.clone(),
+        }
+    }
+}
+
+fn show(key: &KeyView, context: Context) {
+    for warning in &key.warnings {
+        terminal::err(&format!("Warning: {}", terminal::safe(warning)));
+    }
+    if context.json {
+        terminal::json(key);
+        return;
+    }
+    let line = |name: &str, value: &str| terminal::out(&format!("{name:<12} {}", terminal::safe(value)));
+    line("name", &key.name);
+    line("state", key.state);
+    line("algorithm", &key.algorithm);
+    line("user id", &key.user_id);
+    line("fingerprint", &key.fingerprint);
+    if key.signing_fingerprint != key.fingerprint {
+        line("signs with", &format!("{} (subkey)", key.signing_fingerprint));
+    }
+    line("created", &key.created);
+    line("expires", key.expires.as_deref().unwrap_or("never"));
+    if !key.renewable {
+        line("renewable", "no (the primary secret is not here)");
+    }
+    if let Some(path) = &key.revocation {
+        line("revocation", path);
+    }
+}

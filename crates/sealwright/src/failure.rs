@@ -1,0 +1,70 @@
+//! A failure of a whole command, for a person: what, and what to do. Failures of single files are reports
+//! (`output.rs`), not this.
+
+/// Exit statuses of design: 0 all done, 1 at least one failed, 2 wrong usage, 3 server not reached or access
+/// refused before any file was attempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything was done.
+    Done,
+    /// At least one file or key failed.
+    Failed,
+    /// The command line is wrong.
+    Usage,
+    /// Nothing could be attempted.
+    Unreachable,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Unreachable => 3,
+        })
+    }
+}
+
+/// Why a command could not be carried out.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What failed, with the causes that the error chain knows.
+    pub(crate) what: String,
+    /// What to do.
+    pub(crate) advice: String,
+    /// The exit status.
+    pub(crate) exit: Exit,
+}
+
+impl Failure {
+    /// A failure of the thing asked for.
+    pub(crate) fn failed(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into(), exit: Exit::Failed }
+    }
+
+    /// Wrong use of the command line.
+    pub(crate) fn usage(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into(), exit: Exit::Usage }
+    }
+
+    /// Nothing could be attempted.
+    pub(crate) fn unreachable(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: advice.into(), exit: Exit::Unreachable }
+    }
+
+    /// An error with its chain of causes, each once.
+    pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text.push_str(": ");
+                text.push_str(&cause_text);
+            }
+            source = cause.source();
+        }
+        text
+    }
+}
