@@ -1,1 +1,88 @@
-fn main() {}
+//! Chores: everything that CI runs is a command here, so that it is the same on every machine.
+//!
+//! `cargo xtask ci` is the whole of CI. `cargo xtask tidy` checks what lints cannot see.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "talks to a developer's terminal")]
+
+mod bench;
+mod cases;
+mod ci;
+mod deny;
+mod error;
+mod generate;
+mod install;
+mod process;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::Error;
+
+#[derive(Parser)]
+#[command(about = "Chores and style checks of the Sealwright repository")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Everything that CI runs: format, lints, tidy, tests, cases, documentation, generated files
+    Ci {
+        /// First install the Debian packages that the tests need (apt-get, as root or by sudo)
+        #[arg(long)]
+        install: bool,
+    },
+    /// Check edges between crates, file sizes, fixtures, links and other rules that lints cannot see
+    Tidy,
+    /// Write man pages and shell completions
+    Generate {
+        /// Write nothing; fail if a file differs
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run the cases of fixtures/cases with the real program
+    Cases {
+        /// Use the release build
+        #[arg(long)]
+        release: bool,
+        /// Only cases whose name contains one of these words
+        names: Vec<String>,
+    },
+    /// Measure against public tools in the same run, and write docs/benchmarks.md
+    Bench(bench::Arguments),
+    /// Check licences, advisories and banned edges of dependencies with cargo-deny
+    Deny {
+        /// Install cargo-deny first if it is missing
+        #[arg(long)]
+        install: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().chore {
+        Chore::Ci { install } => ci::run(install),
+        Chore::Tidy => tidy::run(),
+        Chore::Generate { check } => generate::run(check),
+        Chore::Cases { release, names } => cases::run(release, &names),
+        Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Deny { install } => deny::run(install),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                eprintln!("  because {cause}");
+                source = cause.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Shorthand of this crate.
+type Result<T> = std::result::Result<T, Error>;

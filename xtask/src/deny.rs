@@ -1,0 +1,19 @@
+//! `cargo deny check`: licences, advisories, sources and banned edges of dependencies (deny.toml).
+
+use std::process::Command;
+
+use crate::Result;
+use crate::process;
+
+/// Runs cargo-deny, installing it first where that was asked for.
+pub(crate) fn run(install: bool) -> Result<()> {
+    if !process::is_there("cargo-deny") {
+        if !install {
+            return Err(crate::error::Error::unexpected(
+                "cargo-deny is not installed: run `cargo xtask deny --install`, or `cargo install --locked cargo-deny`",
+            ));
+        }
+        process::run(&mut process::cargo(&["install", "--locked", "cargo-deny"]))?;
+    }
+    process::run(Command::new("cargo").args(["deny", "--locked", "check"]).current_dir(process::root()))
+}

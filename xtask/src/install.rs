@@ -1,0 +1,61 @@
+//! The Debian packages that tests, cases and benches need.
+
+use std::process::Command;
+
+use crate::Result;
+use crate::error::Error;
+use crate::process;
+
+/// A program, and the Debian package that has it.
+const NEEDED: &[(&str, &str)] = &[
+    ("rpmkeys", "rpm"),
+    ("rpmbuild", "rpm"),
+    ("rpmsign", "rpm"),
+    ("gpg", "gnupg"),
+    ("gpg-agent", "gpg-agent"),
+    ("gpgv", "gpgv"),
+    ("sqv", "sqv"),
+    ("faketime", "faketime"),
+    ("strace", "strace"),
+    ("getfattr", "attr"),
+    ("setfattr", "attr"),
+    ("python3", "python3"),
+];
+
+/// Installs what is missing; does nothing where everything is there.
+pub(crate) fn install() -> Result<()> {
+    let missing: Vec<_> = NEEDED.iter().filter(|(program, _)| !process::is_there(program)).collect();
+    if missing.is_empty() {
+        println!("xtask: all tools that the tests need are installed");
+        return Ok(());
+    }
+    let programs = missing.iter().map(|(program, _)| *program).collect::<Vec<_>>().join(" ");
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    println!("xtask: missing {programs}: installing {}", packages.join(" "));
+    let privilege = privilege()
+        .filter(|_| process::is_there("apt-get"))
+        .ok_or_else(|| Error::CannotInstall { missing: programs.clone(), packages: packages.join(" ") })?;
+    process::run(apt_get(privilege).arg("update"))?;
+    process::run(apt_get(privilege).args(["install", "--yes", "--no-install-recommends"]).args(&packages))
+}
+
+/// How this user may install: as root, or by sudo; `None` where neither is there.
+fn privilege() -> Option<&'static [&'static str]> {
+    let id = Command::new("id").arg("-u").output().ok()?;
+    if id.stdout.trim_ascii() == b"0" {
+        Some(&["env"])
+    } else if process::is_there("sudo") {
+        Some(&["sudo", "env"])
+    } else {
+        None
+    }
+}
+
+fn apt_get(privilege: &[&str]) -> Command {
+    let mut words = privilege.iter();
+    let mut command = Command::new(words.next().copied().unwrap_or("env"));
+    command.args(words).args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet"]);
+    command
+}
