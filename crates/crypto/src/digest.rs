@@ -197,7 +197,8 @@ impl Hasher {
         let padded = if short { block } else { block.saturating_mul(2) };
         self.tail.resize(padded.saturating_sub(length_len), 0);
         let length = bits.to_be_bytes();
-        self.tail.extend_from_slice(length.get(length.len().saturating_sub(length_len)..).unwrap_or_default());
+        self.tail
+            .extend_from_slice(length.get(length.len().saturating_sub(length_len)..).unwrap_or_default());
         let tail = core::mem::take(&mut self.tail);
         self.chaining.compress(&tail);
         let mut bytes = [0; 64];
@@ -230,7 +231,11 @@ mod tests {
     #[test]
     fn fips_examples() {
         let cases = [
-            (HashAlgorithm::Sha256, "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            (
+                HashAlgorithm::Sha256,
+                "abc",
+                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+            ),
             (HashAlgorithm::Sha256, "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
             (
                 HashAlgorithm::Sha384,

@@ -1,5 +1,5 @@
-//! OpenPGP (RFC 9580, RFC 4880): what rPGP cannot do for us is ours (midstates, the trailer, composing); packets,
-//! armor, certificates and verification are rPGP's.
+//! OpenPGP (RFC 9580, RFC 4880): what rPGP cannot do for us is ours (midstates, the trailer, composing); keys,
+//! self-signatures and the public-key operation of a verification are rPGP's.
 //!
 //! | | version 3 | version 4 | version 6 |
 //! |---|---|---|---|
@@ -7,3 +7,15 @@
 //! | verified | yes | yes | yes |
 //! | hashed first | – | – | the salt |
 //! | hashed last | type, time | version .. subpackets, `04 ff` length | version .. subpackets, `06 ff` length |
+//!
+//! Reading order: [`fingerprint`], [`armor`], [`signature`] (write), [`packet`] (read), [`certificate`], [`verify`].
+
+pub mod armor;
+pub mod certificate;
+pub mod fingerprint;
+pub mod packet;
+pub mod signature;
+pub mod verify;
+
+mod component;
+mod framing;

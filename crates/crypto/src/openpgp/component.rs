@@ -1,0 +1,259 @@
+//! One key of a certificate: its primary key or a subkey, with what the self-signatures say about it.
+
+use pgp::crypto::hash::HashAlgorithm as PgpHash;
+use pgp::packet::{PublicKey, PublicSubkey};
+use pgp::ser::Serialize as _;
+use pgp::types::{
+    EcdsaPublicParams, EddsaLegacyPublicParams, KeyDetails, PublicParams, SignatureBytes, VerifyingKey as _,
+};
+
+use crate::algorithm::{KeyAlgorithm, RSA_BITS_MAX, RSA_BITS_MIN};
+use crate::error::Error;
+use crate::openpgp::fingerprint::Fingerprint;
+use crate::openpgp::packet::{SignaturePacket, key_algorithm_name};
+
+/// A primary key or subkey. For a subkey, end and revocation of the primary key are included: it is valid only
+/// while both are.
+#[derive(Clone, Debug)]
+pub struct Component {
+    pub(crate) key: Key,
+    fingerprint: Fingerprint,
+    algorithm: Option<KeyAlgorithm>,
+    algorithm_name: String,
+    weak: Option<String>,
+    pub(crate) standing: Standing,
+}
+
+/// The key material, as rPGP holds it.
+#[derive(Clone, Debug)]
+pub(crate) enum Key {
+    Primary(PublicKey),
+    Subkey(PublicSubkey),
+}
+
+/// What the valid self-signatures say, taken together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standing {
+    /// End of validity, Unix seconds.
+    pub(crate) expires: Option<i64>,
+    pub(crate) revocations: Vec<Revocation>,
+    /// The key flags allow signing data, and a subkey has signed back.
+    pub(crate) may_sign: bool,
+    /// Why no valid self-signature binds it to the certificate, or why it cannot sign although flagged so.
+    pub(crate) problem: Option<&'static str>,
+    /// The newest valid self-signature uses SHA-1.
+    pub(crate) bound_by_sha1: bool,
+}
+
+/// A valid revocation (RFC 9580 section 5.2.3.31).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revocation {
+    /// When it was made, Unix seconds.
+    pub created: u32,
+    /// The key may be in wrong hands, or no reason is given: nothing it ever signed counts. Otherwise (superseded,
+    /// retired) what it signed before stays valid.
+    pub hard: bool,
+}
+
+impl Component {
+    pub(crate) fn new(key: Key) -> Result<Self, Error> {
+        let details = key.details();
+        let fingerprint = Fingerprint::from_bytes(details.fingerprint().as_bytes())?;
+        let (algorithm, algorithm_name) = name_algorithm(details)?;
+        let weak = name_weakness(details, &algorithm_name);
+        Ok(Self { key, fingerprint, algorithm, algorithm_name, weak, standing: Standing::default() })
+    }
+
+    /// The fingerprint of this key.
+    #[must_use]
+    pub const fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// Whether it is the primary key of its certificate.
+    #[must_use]
+    pub const fn is_primary(&self) -> bool {
+        matches!(self.key, Key::Primary(_))
+    }
+
+    /// The algorithm, if it is one that Sealwright signs with.
+    #[must_use]
+    pub const fn algorithm(&self) -> Option<KeyAlgorithm> {
+        self.algorithm
+    }
+
+    /// The algorithm's name, whichever it is: `rsa4096`, `ed25519`, `dsa1024`, `nistp256`, ...
+    #[must_use]
+    pub fn algorithm_name(&self) -> &str {
+        &self.algorithm_name
+    }
+
+    /// Creation time, Unix seconds.
+    #[must_use]
+    pub fn created(&self) -> u32 {
+        self.key.details().created_at().as_secs()
+    }
+
+    /// End of validity, Unix seconds; `None` if it never ends.
+    #[must_use]
+    pub const fn expires(&self) -> Option<i64> {
+        self.standing.expires
+    }
+
+    /// The valid revocation that weighs most: a hard one, else the earliest.
+    #[must_use]
+    pub fn revoked(&self) -> Option<Revocation> {
+        self.standing
+            .revocations
+            .iter()
+            .copied()
+            .min_by_key(|revocation| (!revocation.hard, revocation.created))
+    }
+
+    /// Whether it is properly bound, flagged for signing data, and has signed back if it is a subkey.
+    #[must_use]
+    pub const fn can_sign(&self) -> bool {
+        self.standing.may_sign
+    }
+
+    /// What is wrong with the self-signatures that should bind it.
+    #[must_use]
+    pub const fn binding_problem(&self) -> Option<&'static str> {
+        self.standing.problem
+    }
+
+    /// Why signatures by this key are worth little: DSA, or RSA under 2048 bits.
+    #[must_use]
+    pub fn weak(&self) -> Option<&str> {
+        self.weak.as_deref()
+    }
+
+    /// Whether its newest valid self-signature uses SHA-1, which current verifiers refuse.
+    #[must_use]
+    pub const fn is_bound_by_sha1(&self) -> bool {
+        self.standing.bound_by_sha1
+    }
+
+    /// The revocation that spoils a signature made at `at` (Unix seconds).
+    #[must_use]
+    pub fn revoked_at(&self, at: i64) -> Option<Revocation> {
+        let spoils = |revocation: &Revocation| revocation.hard || i64::from(revocation.created) <= at;
+        self.revoked().filter(spoils)
+    }
+
+    /// Whether its validity had ended at `at` (Unix seconds).
+    #[must_use]
+    pub fn expired_at(&self, at: i64) -> bool {
+        self.expires().is_some_and(|end| end <= at)
+    }
+
+    /// Why Sealwright cannot sign with it at `at` (Unix seconds); `None` if it can.
+    #[must_use]
+    pub fn unfit_to_sign(&self, at: i64) -> Option<String> {
+        if let Some(problem) = self.binding_problem() {
+            Some(problem.to_owned())
+        } else if !self.can_sign() {
+            Some("its key flags do not allow signing data".to_owned())
+        } else if let Some(weak) = self.weak() {
+            Some(weak.to_owned())
+        } else if self.algorithm.is_none() {
+            Some(format!("Sealwright does not sign with {} keys", self.algorithm_name))
+        } else if let Some(revocation) = self.revoked_at(at) {
+            Some(format!("it was revoked at {}", revocation.created))
+        } else if self.expired_at(at) {
+            Some(format!("it expired at {}", self.expires().unwrap_or_default()))
+        } else if i64::from(self.created()) > at {
+            Some(format!("it is valid only from {} on", self.created()))
+        } else {
+            None
+        }
+    }
+
+    /// Whether keys of this algorithm make signatures at all.
+    pub(crate) fn is_signing_algorithm(&self) -> bool {
+        self.key.details().algorithm().can_sign()
+    }
+
+    /// Why we cannot check signatures of this key, if we cannot.
+    pub(crate) fn unchecked(&self) -> Option<&'static str> {
+        match self.key.details().public_params() {
+            PublicParams::Unknown { .. } => Some("this release does not check signatures of its algorithm"),
+            PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Unsupported { .. })
+            | PublicParams::ECDSA(EcdsaPublicParams::Unsupported { .. }) => {
+                Some("this release does not check signatures on its curve")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether `packet` is of a kind that this key can make: RFC 9580 sections 5.2.3 (version 6 keys and signatures
+    /// go together) and 9.1 (3 is an old number for RSA).
+    pub(crate) fn can_have_made(&self, packet: &SignaturePacket) -> bool {
+        let rsa = |id: u8| id == 1 || id == 3;
+        let own = u8::from(self.key.details().algorithm());
+        let its = packet.key_algorithm_id();
+        let same_version = (packet.version() == 6) == (self.fingerprint.key_version() == 6);
+        same_version && (own == its || (rsa(own) && rsa(its)))
+    }
+
+    /// The public-key operation alone: whether `value` is this key's signature over `digest`.
+    pub(crate) fn verify_digest(&self, hash: u8, digest: &[u8], value: &SignatureBytes) -> bool {
+        let hash = PgpHash::from(hash);
+        match &self.key {
+            Key::Primary(key) => key.verify(hash, digest, value).is_ok(),
+            Key::Subkey(key) => key.verify(hash, digest, value).is_ok(),
+        }
+    }
+}
+
+impl Key {
+    pub(crate) fn details(&self) -> &dyn KeyDetails {
+        match self {
+            Self::Primary(key) => key,
+            Self::Subkey(key) => key,
+        }
+    }
+}
+
+fn name_algorithm(key: &dyn KeyDetails) -> Result<(Option<KeyAlgorithm>, String), Error> {
+    let id = u8::from(key.algorithm());
+    let params = key.public_params();
+    let name = key_algorithm_name(id);
+    if matches!(params, PublicParams::RSA(_)) {
+        let bits = leading_mpi_bits(params)?;
+        let fits = (RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) && id == 1;
+        return Ok((fits.then_some(KeyAlgorithm::Rsa(bits)), format!("rsa{bits}")));
+    }
+    Ok(match params {
+        PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Ed25519 { .. }) => {
+            (Some(KeyAlgorithm::Ed25519), KeyAlgorithm::Ed25519.to_string())
+        }
+        PublicParams::ECDSA(params) => {
+            let bits = params.secret_key_length();
+            (None, bits.map_or(name, |bits| format!("nistp{bits}")))
+        }
+        PublicParams::DSA(_) => (None, format!("dsa{}", leading_mpi_bits(params)?)),
+        _ => (None, name),
+    })
+}
+
+fn name_weakness(key: &dyn KeyDetails, name: &str) -> Option<String> {
+    let params = key.public_params();
+    let short_rsa = matches!(params, PublicParams::RSA(_))
+        && leading_mpi_bits(params).is_ok_and(|bits| bits < RSA_BITS_MIN);
+    if short_rsa {
+        Some(format!("it is an {name} key; RSA keys need at least {RSA_BITS_MIN} bits"))
+    } else if matches!(params, PublicParams::DSA(_) | PublicParams::Elgamal(_)) {
+        Some(format!("it is a {name} key; use RSA or Ed25519"))
+    } else {
+        None
+    }
+}
+
+/// The bit length of the first number of RSA and DSA keys: the modulus.
+fn leading_mpi_bits(params: &PublicParams) -> Result<u16, Error> {
+    let bytes = params.to_bytes().map_err(|error| Error::packet("public key", error))?;
+    let (bits, _) =
+        bytes.split_first_chunk::<2>().ok_or_else(|| Error::malformed("public key", "it has no modulus"))?;
+    Ok(u16::from_be_bytes(*bits))
+}
