@@ -6,7 +6,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("cargo:rerun-if-changed=proto/{file}");
     }
     let descriptors = protox::compile(files, ["proto"])?;
-    let grpc = std::env::var_os("CARGO_FEATURE_GRPC").is_some();
-    tonic_prost_build::configure().build_client(grpc).build_server(grpc).compile_fds(descriptors)?;
+    let grpc = cfg!(feature = "grpc");
+    tonic_prost_build::configure()
+        .build_client(grpc)
+        .build_server(grpc)
+        // No `connect` that opens a connection of its own: clients share one channel.
+        .build_transport(false)
+        // Clear secrets have no Debug.
+        .skip_debug(["sealwright.signer.v1.ImportSecret"])
+        .compile_fds(descriptors)?;
     Ok(())
 }

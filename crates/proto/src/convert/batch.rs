@@ -1,0 +1,269 @@
+//! A batch: what front asks of the signer, for any number of requests and keys at once.
+
+use super::{InlineBudget, hash_algorithm, malformed, midstate, refused, within};
+use crate::limits;
+use crate::names::KeyId;
+use crate::signer_v1 as wire;
+use crate::status::{Code, Fault};
+use sealwright_crypto::tbs::{Content, ToBeSigned};
+use sealwright_crypto::usage::{Purpose, Usage};
+
+/// A key as the database keeps it, in its blob still sealed: only the signer opens it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedKey {
+    /// The key.
+    pub key_id: KeyId,
+    /// From 1; a renewal raises it.
+    pub generation: u32,
+    /// At most [`limits::SEALED_BYTES_MAX`] bytes.
+    pub blob: Vec<u8>,
+}
+
+impl SealedKey {
+    /// # Errors
+    /// [`Code::MalformedRequest`], [`Code::LimitExceeded`].
+    pub fn parse(key: wire::SealedKey) -> Result<Self, Fault> {
+        within("a sealed key", key.sealed.len(), limits::SEALED_BYTES_MAX, "bytes")?;
+        if key.generation == 0 {
+            return Err(malformed("a sealed key of generation 0"));
+        }
+        Ok(Self { key_id: KeyId::parse(&key.key_id)?, generation: key.generation, blob: key.sealed })
+    }
+
+    /// The inverse of [`Self::parse`].
+    #[must_use]
+    pub fn into_wire(self) -> wire::SealedKey {
+        wire::SealedKey {
+            key_id: self.key_id.as_bytes().to_vec(),
+            generation: self.generation,
+            sealed: self.blob,
+        }
+    }
+}
+
+/// What front asks to have signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The keys that [`Request::key`] points to.
+    pub keys: Vec<SealedKey>,
+    /// At least one, at most [`limits::ITEMS_PER_BATCH_MAX`].
+    pub requests: Vec<Request>,
+    /// Milliseconds from receipt after which nobody waits; `None`: no end.
+    pub deadline_ms: Option<u32>,
+}
+
+/// One thing to sign with one of the keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Index into [`Batch::keys`], always within it.
+    pub key: usize,
+    /// What.
+    pub item: ToBeSigned,
+    /// Unix seconds of the key's last log entry, 0 for none.
+    pub not_before: i64,
+    /// The signer draws a salt notation.
+    pub salt: bool,
+}
+
+impl Batch {
+    /// # Errors
+    /// [`Code::MalformedRequest`], [`Code::LimitExceeded`], [`Code::Unsupported`].
+    pub fn parse(batch: wire::SignBatch) -> Result<Self, Fault> {
+        within("a batch", batch.items.len(), limits::ITEMS_PER_BATCH_MAX, "items")?;
+        within("a batch", batch.keys.len(), limits::KEYS_PER_BATCH_MAX, "keys")?;
+        if batch.items.is_empty() {
+            return Err(malformed("a batch without items"));
+        }
+        let keys: Vec<_> = batch.keys.into_iter().map(SealedKey::parse).collect::<Result<_, _>>()?;
+        let mut budget = InlineBudget::new();
+        let mut requests = Vec::with_capacity(batch.items.len());
+        for item in batch.items {
+            requests.push(Request::parse(item, keys.len(), &mut budget)?);
+        }
+        Ok(Self { keys, requests, deadline_ms: (batch.deadline_ms > 0).then_some(batch.deadline_ms) })
+    }
+
+    /// The inverse of [`Self::parse`].
+    #[must_use]
+    pub fn into_wire(self) -> wire::SignBatch {
+        wire::SignBatch {
+            keys: self.keys.into_iter().map(SealedKey::into_wire).collect(),
+            items: self.requests.into_iter().map(Request::into_wire).collect(),
+            deadline_ms: self.deadline_ms.unwrap_or(0),
+        }
+    }
+}
+
+impl Request {
+    fn parse(request: wire::SignRequest, keys: usize, budget: &mut InlineBudget) -> Result<Self, Fault> {
+        let key = usize::try_from(request.key).ok().filter(|index| *index < keys);
+        let key = key.ok_or_else(|| malformed("an item of a batch points to no key of it"))?;
+        let usage = Usage::from_id(request.usage).map_err(refused)?;
+        let purpose = Purpose::from_id(request.purpose).map_err(refused)?;
+        let content = match request.content {
+            None => return Err(malformed("an item without content, or with content of an unknown kind")),
+            Some(wire::sign_request::Content::Midstate(bytes)) => Content::Midstate(midstate(&bytes)?),
+            Some(wire::sign_request::Content::Inline(inline)) => {
+                budget.take(inline.bytes.len())?;
+                Content::Inline(hash_algorithm(inline.hash)?, inline.bytes)
+            }
+        };
+        let item = ToBeSigned { usage, purpose, content };
+        Ok(Self { key, item, not_before: request.not_before, salt: request.salt })
+    }
+
+    fn into_wire(self) -> wire::SignRequest {
+        let content = match self.item.content {
+            Content::Midstate(midstate) => wire::sign_request::Content::Midstate(midstate.encode()),
+            Content::Inline(hash, bytes) => wire::sign_request::Content::Inline(wire::SignerInline {
+                hash: hash.openpgp_id().into(),
+                bytes,
+            }),
+        };
+        wire::SignRequest {
+            key: u32::try_from(self.key).unwrap_or(u32::MAX),
+            usage: self.item.usage.id().into(),
+            purpose: self.item.purpose.id().into(),
+            content: Some(content),
+            not_before: self.not_before,
+            salt: self.salt,
+        }
+    }
+}
+
+/// What the signer made: one packet that verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedItem {
+    /// One OpenPGP signature packet.
+    pub packet: Vec<u8>,
+    /// The digest that was signed; goes into the log entry.
+    pub digest: Vec<u8>,
+    /// Unix seconds in the signature.
+    pub created: i64,
+}
+
+/// The outcomes of a batch, one an item in their order.
+///
+/// # Errors
+/// [`Code::Internal`] when the signer's answer breaks a rule or has not `items` outcomes.
+pub fn parse_outcomes(
+    result: wire::SignBatchResult,
+    items: usize,
+) -> Result<Vec<Result<SignedItem, Fault>>, Fault> {
+    if result.items.len() != items {
+        return Err(broken("the signer answered another number of items than it was asked"));
+    }
+    result.items.into_iter().map(parse_outcome).collect()
+}
+
+/// The inverse of [`parse_outcomes`].
+#[must_use]
+pub fn outcomes_to_wire(outcomes: Vec<Result<SignedItem, Fault>>) -> wire::SignBatchResult {
+    let items = outcomes.into_iter().map(|outcome| match outcome {
+        Ok(SignedItem { packet, digest, created }) => {
+            wire::sign_outcome::Outcome::Signature(wire::SignerSignature { packet, digest, created })
+        }
+        Err(fault) => wire::sign_outcome::Outcome::Failure(fault.into()),
+    });
+    wire::SignBatchResult {
+        items: items.map(|outcome| wire::SignOutcome { outcome: Some(outcome) }).collect(),
+    }
+}
+
+fn parse_outcome(outcome: wire::SignOutcome) -> Result<Result<SignedItem, Fault>, Fault> {
+    match outcome.outcome {
+        None => Err(broken("the signer left an outcome empty")),
+        Some(wire::sign_outcome::Outcome::Failure(failure)) => Ok(Err(failure.into())),
+        Some(wire::sign_outcome::Outcome::Signature(signature)) => {
+            let wire::SignerSignature { packet, digest, created } = signature;
+            let packet_fits = (1..=limits::SIGNATURE_BYTES_MAX).contains(&packet.len());
+            if !packet_fits || !matches!(digest.len(), 32 | 48 | 64) {
+                return Err(broken("the signer's signature or digest has an impossible length"));
+            }
+            Ok(Ok(SignedItem { packet, digest, created }))
+        }
+    }
+}
+
+fn broken(message: &str) -> Fault {
+    Fault::new(Code::Internal, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealwright_crypto::algorithm::HashAlgorithm;
+    use sealwright_crypto::digest::Hasher;
+
+    fn batch() -> Batch {
+        let key_id =
+            KeyId::parse(&[0x01, 0x98, 0xf3, 0, 0, 1, 0x7a, 0xbc, 0x9d, 0, 1, 2, 3, 4, 5, 6]).unwrap();
+        let request = |content| Request {
+            key: 0,
+            item: ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content },
+            not_before: 17,
+            salt: true,
+        };
+        Batch {
+            keys: vec![SealedKey { key_id, generation: 3, blob: vec![1, 2, 3] }],
+            requests: vec![
+                request(Content::Midstate(Hasher::new(HashAlgorithm::Sha256).midstate())),
+                request(Content::Inline(HashAlgorithm::Sha384, vec![5; 10])),
+            ],
+            deadline_ms: Some(100),
+        }
+    }
+
+    #[test]
+    fn a_batch_survives_the_wire() {
+        assert_eq!(Batch::parse(batch().into_wire()).unwrap(), batch());
+        let endless = Batch { deadline_ms: None, ..batch() };
+        assert_eq!(Batch::parse(endless.clone().into_wire()).unwrap(), endless);
+    }
+
+    #[test]
+    fn what_breaks_a_rule_is_refused_by_name() {
+        let refused_as = |change: fn(&mut wire::SignBatch)| {
+            let mut wire = batch().into_wire();
+            change(&mut wire);
+            Batch::parse(wire).unwrap_err().code
+        };
+        assert_eq!(refused_as(|b| b.items.clear()), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.items[0].key = 1), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.items[0].usage = 0), Code::Unsupported);
+        assert_eq!(refused_as(|b| b.items[0].content = None), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.keys[0].generation = 0), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.keys[0].key_id.clear()), Code::MalformedRequest);
+        assert_eq!(
+            refused_as(|b| b.keys[0].sealed = vec![0; limits::SEALED_BYTES_MAX + 1]),
+            Code::LimitExceeded
+        );
+        assert_eq!(
+            refused_as(|b| b.keys = vec![b.keys[0].clone(); limits::KEYS_PER_BATCH_MAX + 1]),
+            Code::LimitExceeded
+        );
+        assert_eq!(
+            refused_as(|b| b.items = vec![b.items[0].clone(); limits::ITEMS_PER_BATCH_MAX + 1]),
+            Code::LimitExceeded
+        );
+    }
+
+    #[test]
+    fn outcomes_survive_the_wire_and_must_be_as_many_as_items() {
+        let signed = SignedItem { packet: vec![1], digest: vec![0; 32], created: 5 };
+        let outcomes = vec![Ok(signed), Err(Fault::new(Code::KeyExpired, "old"))];
+        let wire = outcomes_to_wire(outcomes.clone());
+        assert_eq!(parse_outcomes(wire.clone(), 2).unwrap(), outcomes);
+        assert_eq!(parse_outcomes(wire, 3).unwrap_err().code, Code::Internal);
+    }
+
+    #[test]
+    fn an_empty_signature_from_the_signer_is_no_success() {
+        for (packet, digest) in [(vec![], vec![0; 32]), (vec![1], vec![]), (vec![1], vec![0; 20])] {
+            let wire = outcomes_to_wire(vec![Ok(SignedItem { packet, digest, created: 5 })]);
+            assert_eq!(parse_outcomes(wire, 1).unwrap_err().code, Code::Internal);
+        }
+        let wire = wire::SignBatchResult { items: vec![wire::SignOutcome { outcome: None }] };
+        assert_eq!(parse_outcomes(wire, 1).unwrap_err().code, Code::Internal);
+    }
+}
