@@ -71,7 +71,12 @@ pub trait Format: Sync {
     ///
     /// # Errors
     /// [`Error::NeedsSeek`] unless the format can do it.
-    fn prepare_stream(&self, _: &mut dyn Read, _: &SignOptions, _: &Certificate) -> Result<Preparation, Error> {
+    fn prepare_stream(
+        &self,
+        _: &mut dyn Read,
+        _: &SignOptions,
+        _: &Certificate,
+    ) -> Result<Preparation, Error> {
         Err(Error::NeedsSeek { format: self.name() })
     }
 

@@ -1,7 +1,8 @@
 //! What `verify` and `inspect` say about a file.
 
 use sealwright_crypto::openpgp::certificate::Keyring;
-use sealwright_crypto::openpgp::verify::State;
+use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::verify::{Outcome, State};
 
 /// What a verification may take into account.
 pub struct VerifyContext<'a> {
@@ -56,6 +57,40 @@ pub struct SignatureReport {
     pub user_id: Option<String>,
     /// For a person: why the state is what it is.
     pub detail: Option<String>,
+}
+
+impl SignatureReport {
+    /// What is to be said of a packet that could be read.
+    #[must_use]
+    pub fn new(place: String, packet: &SignaturePacket, outcome: Outcome) -> Self {
+        Self {
+            place,
+            state: outcome.state,
+            version: packet.version(),
+            key_algorithm: packet.key_algorithm_name(),
+            hash: packet.hash_name(),
+            issuer: packet.issuer_hex(),
+            created: packet.created().map(i64::from),
+            user_id: outcome.user_id,
+            detail: outcome.detail,
+        }
+    }
+
+    /// What is to be said of something that is no signature packet.
+    #[must_use]
+    pub const fn unreadable(place: String, reason: String) -> Self {
+        Self {
+            place,
+            state: State::Malformed,
+            version: 0,
+            key_algorithm: String::new(),
+            hash: String::new(),
+            issuer: String::new(),
+            created: None,
+            user_id: None,
+            detail: Some(reason),
+        }
+    }
 }
 
 /// One digest or size that a file records about itself.

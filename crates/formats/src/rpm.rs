@@ -1,0 +1,109 @@
+//! RPM packages: the signature over the main header (tags 267, 268; 278 in v6 packages) and the old one over
+//! header and payload (1002, 1005). The main header and the payload never change; of the signature header only
+//! signatures and reserve do. The byte table and its sources are in `docs/formats/rpm.md`.
+//!
+//! Who hashes: everything is hashed here, once, into the states that the key holder finishes. A header-only
+//! signature reads no byte of the payload.
+//!
+//! Reading order: [`package`] (the file), [`header`] (the structure that it has twice), [`main_header`],
+//! [`signature_header`] (rewriting, reserve), [`signatures`], [`digests`], [`prepare`], [`plan`], [`verify`].
+
+mod digests;
+mod hashes;
+mod header;
+mod inspect;
+mod limits;
+mod main_header;
+mod package;
+mod plan;
+mod prepare;
+mod signature_header;
+mod signatures;
+mod tags;
+mod verify;
+
+use sealwright_crypto::openpgp::certificate::Certificate;
+
+use crate::Format;
+use crate::error::Error;
+use crate::options::{OptionSpec, SignOptions};
+use crate::prepared::Preparation;
+use crate::report::{Inspection, Verification, VerifyContext};
+use crate::source::ReadAt;
+use crate::splice::Edits;
+
+pub(crate) use inspect::judge;
+
+/// What to sign.
+pub const RPM_SIGNATURE: OptionSpec = OptionSpec {
+    name: "rpm-signature",
+    value_name: "KIND",
+    choices: &["auto", "header", "header+payload", "both"],
+    default: "auto",
+    help: "What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload",
+    check: |_| false,
+};
+
+/// The oldest rpm that must be able to read the result.
+pub const MIN_RPM: OptionSpec = OptionSpec {
+    name: "min-rpm",
+    value_name: "VERSION",
+    choices: &[],
+    default: "4.14",
+    help: "Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused",
+    check: |text| limits::Release::parse(text).is_some(),
+};
+
+static OPTIONS: [OptionSpec; 2] = [RPM_SIGNATURE, MIN_RPM];
+
+/// RPM packages of formats 3 (with an immutable region), 4 and 6, binary and source.
+#[derive(Clone, Copy, Debug)]
+pub struct Rpm;
+
+impl Format for Rpm {
+    fn name(&self) -> &'static str {
+        "rpm"
+    }
+
+    fn summary(&self) -> &'static str {
+        "RPM packages, binary and source, formats 3 to 6"
+    }
+
+    fn is_embedded(&self) -> bool {
+        true
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn detect(&self, head: &[u8]) -> bool {
+        head.starts_with(&package::LEAD_MAGIC)
+    }
+
+    fn prepare(
+        &self,
+        source: &dyn ReadAt,
+        options: &SignOptions,
+        key: &Certificate,
+    ) -> Result<Preparation, Error> {
+        prepare::prepare(source, options, key)
+    }
+
+    fn verify(&self, source: &dyn ReadAt, context: &VerifyContext<'_>) -> Result<Verification, Error> {
+        verify::verify_package(source, context)
+    }
+
+    fn inspect(&self, source: &dyn ReadAt, _: Option<&[u8]>) -> Result<Inspection, Error> {
+        inspect::inspect(source)
+    }
+
+    fn strip(&self, source: &dyn ReadAt) -> Result<Option<Edits>, Error> {
+        let package = package::Package::read(source, |_, _| {})?;
+        if !package.signature.has_signatures() {
+            return Ok(None);
+        }
+        let old = prepare::old_bytes(source, &package)?;
+        Ok(Some(plan::strip_edits(&package.signature.stripped(), old, package.len)?))
+    }
+}

@@ -1,0 +1,102 @@
+//! A package, read from the outside in: lead, signature header, main header; the payload only when asked, and
+//! then once.
+//!
+//! ```text
+//! 0    lead               96 bytes; its magic and major version are looked at, nothing else
+//! 96   signature header   digests and signatures; up to 64 MiB, in memory
+//!      padding            to a multiple of 8
+//!      main header        what header signatures cover; streamed
+//!      payload            to the end of the file; streamed
+//! ```
+
+use super::hashes::Hashes;
+use super::header::read;
+use super::limits::LEAD_BYTES;
+use super::main_header::MainHeader;
+use super::signature_header::SignatureHeader;
+use super::signatures::{self, Found};
+use super::{digests, tags};
+use crate::error::Error;
+use crate::source::{ReadAt, for_each_chunk};
+
+/// First four bytes of every package.
+pub(super) const LEAD_MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
+
+/// Lead, headers and signatures of a package.
+pub(super) struct Package {
+    pub(super) signature: SignatureHeader,
+    pub(super) main: MainHeader,
+    pub(super) found: Vec<Found>,
+    /// Over the main header.
+    pub(super) header_hashes: Hashes,
+    /// Bytes of the file.
+    pub(super) len: u64,
+}
+
+/// What one pass over the payload gave.
+pub(super) struct PayloadHashes {
+    /// Over main header and payload.
+    pub(super) whole: Hashes,
+    /// Over the payload.
+    pub(super) payload: Hashes,
+}
+
+impl Package {
+    /// Reads both headers. `want` adds hashes to those that the recorded digests need.
+    pub(super) fn read(source: &dyn ReadAt, want: impl FnOnce(&[Found], &mut Hashes)) -> Result<Self, Error> {
+        read_lead(source)?;
+        let (signature, main_start) = SignatureHeader::read(source)?;
+        let found = signatures::find(&signature);
+        let mut header_hashes = Hashes::default();
+        digests::want_header(&signature, &mut header_hashes);
+        want(&found, &mut header_hashes);
+        let main = MainHeader::read(source, main_start, &mut |bytes| header_hashes.update(bytes))?;
+        Ok(Self { signature, main, found, header_hashes, len: source.len() })
+    }
+
+    /// Reads the payload for its digests and for `wanted` over main header and payload (hashes that were asked
+    /// for in [`Self::read`]). Reads nothing if no hash needs it.
+    pub(super) fn read_payload(&self, source: &dyn ReadAt, wanted: &Hashes) -> Result<PayloadHashes, Error> {
+        let mut wanted = wanted.clone();
+        if self.signature.find(tags::MD5).is_some() && !digests::is_v6(&self.main) {
+            wanted.want(super::hashes::Algorithm::Md5);
+        }
+        let mut whole = self.header_hashes.select(&wanted);
+        let mut payload = Hashes::default();
+        digests::want_payload(&self.main, &mut payload);
+        if !(whole.is_empty() && payload.is_empty()) {
+            for_each_chunk(source, self.main.end, self.len, |chunk| {
+                whole.update(chunk);
+                payload.update(chunk);
+            })
+            .map_err(|cause| Error::Read { offset: self.main.end, source: cause })?;
+        }
+        Ok(PayloadHashes { whole, payload })
+    }
+}
+
+/// The lead is historical (rpm `docs/manual/format_lead.md`): v6 packages say 4, all others 3.
+fn read_lead(source: &dyn ReadAt) -> Result<(), Error> {
+    let mut start = [0; 5];
+    let have = source.len();
+    let not_rpm = |reason| Error::NotThisFormat { format: "rpm", reason };
+    if have == 0 {
+        return Err(not_rpm("the file is empty"));
+    }
+    let looked_at = start.get_mut(..usize::try_from(have).unwrap_or(usize::MAX).min(5)).unwrap_or_default();
+    read(source, 0, looked_at)?;
+    let [magic @ .., major] = start;
+    if magic != LEAD_MAGIC {
+        return Err(not_rpm("it does not start with the lead of a package"));
+    }
+    if have < LEAD_BYTES {
+        return Err(Error::Truncated { what: "lead", need: LEAD_BYTES, have });
+    }
+    if !matches!(major, 3 | 4) {
+        return Err(Error::Refused {
+            reason: format!("its lead says package version {major}; rpm reads 3 and 4"),
+            advice: "Check that the download is complete and of the right kind.",
+        });
+    }
+    Ok(())
+}

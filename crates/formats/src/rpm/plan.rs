@@ -1,0 +1,159 @@
+//! Where new signatures go: which tags they take, what stays beside them, and the one edit that writes them.
+
+use sealwright_crypto::openpgp::packet::SignaturePacket;
+
+use super::limits::{LEAD_BYTES, Release};
+use super::signature_header::{Item, SignatureHeader};
+use super::signatures::{Covers, encode};
+use super::tags;
+use crate::error::Error;
+use crate::prepared::{Output, Plan};
+use crate::splice::{Edit, Edits};
+
+/// The plan for one package.
+pub(super) struct RpmPlan {
+    /// The signature header without signatures.
+    pub(super) base: SignatureHeader,
+    /// The bytes that it has now, padding included.
+    pub(super) old: Vec<u8>,
+    /// Signature entries that stay as they are.
+    pub(super) kept: Vec<Item>,
+    /// Strings of tag 278 that stay.
+    pub(super) kept_strings: Vec<Vec<u8>>,
+    /// One for each thing to sign.
+    pub(super) slots: Vec<Slot>,
+    /// The oldest rpm that must read the result.
+    pub(super) release: Release,
+    /// Bytes of the file.
+    pub(super) file_len: u64,
+}
+
+/// Where one signature goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) covers: Covers,
+    /// To 267 or 268, 1005 or 1002.
+    pub(super) legacy: bool,
+    /// To 278.
+    pub(super) openpgp: bool,
+}
+
+impl RpmPlan {
+    /// Refuses early what [`Plan::output`] would refuse after a signature was made; `packet_len` is the least
+    /// that a packet will have.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub(super) fn check(&self, packet_len: usize) -> Result<(), Error> {
+        let (entries, data_bytes) = self.header_with(&self.dummies(packet_len)).size();
+        self.release.check(entries, data_bytes)
+    }
+
+    fn header_with(&self, signatures: &[Item]) -> SignatureHeader {
+        self.base.with(signatures)
+    }
+
+    /// Entries of the length that packets of this length make; the tags do not matter for the length.
+    fn dummies(&self, packet_len: usize) -> Vec<Item> {
+        let packet = vec![0; packet_len];
+        let legacy = self.slots.iter().filter(|slot| slot.legacy).map(|slot| match slot.covers {
+            Covers::Header => Item::binary(tags::RSA_HEADER, packet.clone()),
+            Covers::HeaderAndPayload => Item::binary(tags::PGP, packet.clone()),
+        });
+        let mut items: Vec<Item> = self.kept.iter().cloned().chain(legacy).collect();
+        let new = self.slots.iter().filter(|slot| slot.openpgp).map(|_| encode(&packet));
+        items.extend(self.openpgp(new.collect()));
+        items
+    }
+
+    /// Tag 278 with what stays and what is new, if there is any.
+    fn openpgp(&self, new: Vec<Vec<u8>>) -> Option<Item> {
+        let strings: Vec<Vec<u8>> = self.kept_strings.iter().cloned().chain(new).collect();
+        (!strings.is_empty()).then(|| Item::strings(tags::OPENPGP, &strings))
+    }
+
+    /// One edit, of the bytes that differ if the length stays.
+    fn edits(&self, new: Vec<u8>) -> Result<Edits, Error> {
+        let bytes = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
+        let edit = if new.len() == self.old.len() {
+            let same = |pair: &(&u8, &u8)| pair.0 == pair.1;
+            let head = self.old.iter().zip(&new).take_while(same).count();
+            let tail = self.old.iter().rev().zip(new.iter().rev()).take_while(same).count();
+            let end = new.len().saturating_sub(tail).max(head);
+            let insert = new.get(head..end).unwrap_or_default().to_vec();
+            Edit { offset: LEAD_BYTES.saturating_add(bytes(head)), remove: bytes(insert.len()), insert }
+        } else {
+            Edit { offset: LEAD_BYTES, remove: bytes(self.old.len()), insert: new }
+        };
+        let nothing = edit.remove == 0 && edit.insert.is_empty();
+        Edits::new(if nothing { Vec::new() } else { vec![edit] }, self.file_len)
+    }
+}
+
+impl Plan for RpmPlan {
+    fn growth_max(&self, packet_len: usize) -> u64 {
+        let dummies = self.dummies(packet_len);
+        let base = self.base.encode().len();
+        // Every entry costs its index entry, its data, and at most 7 bytes of alignment around it.
+        let costs = dummies.iter().map(|item| item.data.len().saturating_add(16).saturating_add(8));
+        let most = costs.fold(8usize, usize::saturating_add);
+        let fits = self.base.reserve().is_some_and(|reserve| reserve > most)
+            && self.header_with(&dummies).encode().len() == base;
+        let new = if fits { base } else { base.saturating_add(most) };
+        u64::try_from(new.saturating_sub(self.old.len())).unwrap_or(u64::MAX)
+    }
+
+    fn output(&self, packets: &[Vec<u8>]) -> Result<Output, Error> {
+        if packets.len() != self.slots.len() {
+            return Err(Error::internal("not as many signatures as things to sign"));
+        }
+        let mut items = self.kept.clone();
+        let mut strings = Vec::new();
+        for (slot, bytes) in self.slots.iter().zip(packets) {
+            let packet = SignaturePacket::parse(bytes)?;
+            if slot.legacy {
+                items.push(Item::binary(legacy_tag(&packet, slot.covers)?, bytes.clone()));
+            }
+            if slot.openpgp {
+                strings.push(encode(bytes));
+            }
+        }
+        items.extend(self.openpgp(strings));
+        let header = self.header_with(&items);
+        let (entries, data_bytes) = header.size();
+        self.release.check(entries, data_bytes)?;
+        Ok(Output::Edits(self.edits(header.encode())?))
+    }
+}
+
+/// The edits that turn `old` into the header without its signatures.
+pub(super) fn strip_edits(base: &SignatureHeader, old: Vec<u8>, file_len: u64) -> Result<Edits, Error> {
+    let new = base.encode();
+    let (kept, kept_strings, slots) = (Vec::new(), Vec::new(), Vec::new());
+    let plan =
+        RpmPlan { base: base.clone(), old, kept, kept_strings, slots, release: Release::NEWEST, file_len };
+    plan.edits(new)
+}
+
+/// Tags were named after the algorithms of 1999; later ones share that of DSA (rpm `sign/rpmgensig.cc`,
+/// `putSignature`).
+fn legacy_tag(packet: &SignaturePacket, covers: Covers) -> Result<u32, Error> {
+    let refused = |why: String| Error::Refused {
+        reason: why,
+        advice: "Use a version 4 RSA or EdDSA key; newer kinds only go into v6 packages.",
+    };
+    if packet.version() > 4 {
+        let version = packet.version();
+        return Err(refused(format!("a version {version} signature has no place in a v4 package")));
+    }
+    match (packet.key_algorithm_id(), covers) {
+        (1 | 3, Covers::Header) => Ok(tags::RSA_HEADER),
+        (1 | 3, Covers::HeaderAndPayload) => Ok(tags::PGP),
+        (17 | 19 | 22, Covers::Header) => Ok(tags::DSA_HEADER),
+        (17 | 19 | 22, Covers::HeaderAndPayload) => Ok(tags::GPG),
+        _ => {
+            let name = packet.key_algorithm_name();
+            Err(refused(format!("rpm has no tag for a {name} signature in a v4 package")))
+        }
+    }
+}

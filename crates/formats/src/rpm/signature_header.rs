@@ -1,0 +1,338 @@
+//! The signature header: parsed whole (it is bounded), and rebuilt with other signatures and everything else
+//! as it was. Stripping is a pure function of the header, and signing is `strip` followed by [`SignatureHeader::with`]; that is
+//! why a signed package strips to the original, byte for byte (see `docs/formats/rpm.md`, "The reserve").
+
+use super::header::{
+    ENTRY_BYTES, Entry, Fields, Index, Intro, Kind, MAGIC, Which, is_trailer, malformed, read, trailer,
+};
+use super::limits::{LEAD_BYTES, SIGNATURE_DATA_BYTES_MAX, SIGNATURE_ENTRIES_MAX};
+use super::tags;
+use crate::error::Error;
+use crate::source::ReadAt;
+
+const WHICH: Which = Which {
+    name: "signature header",
+    entries_max: SIGNATURE_ENTRIES_MAX,
+    data_bytes_max: SIGNATURE_DATA_BYTES_MAX,
+};
+
+/// The main header starts at a multiple of it.
+const ALIGNMENT: usize = 8;
+
+/// Bytes that rpmbuild reserves: `%__gpg_reserved_space` (4096) since 4.12, 32 more since 4.14 (rpm
+/// `lib/signature.c`, `rpmGenerateSignature`).
+const RESERVES_AS_BUILT: [usize; 2] = [4096, 4128];
+
+/// An entry with its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) tag: u32,
+    pub(super) kind: Kind,
+    pub(super) count: u32,
+    pub(super) data: Vec<u8>,
+    /// The bytes that aligned it in the file that it comes from; zeros but for odd writers.
+    padding: Vec<u8>,
+}
+
+impl Item {
+    /// Binary data.
+    pub(super) fn binary(tag: u32, data: Vec<u8>) -> Self {
+        let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        Self { tag, kind: Kind::Binary, count, data, padding: Vec::new() }
+    }
+
+    /// An array of strings without zero bytes.
+    pub(super) fn strings(tag: u32, strings: &[Vec<u8>]) -> Self {
+        let count = u32::try_from(strings.len()).unwrap_or(u32::MAX);
+        let data = strings.iter().flat_map(|text| text.iter().copied().chain([0])).collect();
+        Self { tag, kind: Kind::StringArray, count, data, padding: Vec::new() }
+    }
+
+    /// The strings of a string or string array; empty for other types.
+    pub(super) fn to_strings(&self) -> Vec<&[u8]> {
+        if self.kind.element_bytes().is_some() {
+            return Vec::new();
+        }
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        self.data.split(|byte| *byte == 0).take(count).collect()
+    }
+
+    /// How many of its strings are not empty: a file without a signature has an empty one.
+    pub(super) fn filled_strings(&self) -> usize {
+        self.to_strings().iter().filter(|text| !text.is_empty()).count()
+    }
+
+    fn is_signature(&self) -> bool {
+        tags::SIGNATURES.contains(&self.tag)
+    }
+
+    fn is_reserve(&self) -> bool {
+        matches!(self.tag, tags::RESERVED | tags::RESERVED_SPACE) && self.kind == Kind::Binary
+    }
+
+    fn set_len(&mut self, len: usize) {
+        self.data.resize(len, 0);
+        self.count = u32::try_from(len).unwrap_or(u32::MAX);
+    }
+}
+
+/// A parsed signature header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SignatureHeader {
+    /// In index order, without the region.
+    pub(super) items: Vec<Item>,
+    /// Whether it has a region; only packages older than rpm 4 have none.
+    has_region: bool,
+    /// What stood in the trailer of the region: 62, or 61 in old packages.
+    trailer_tag: u32,
+    /// The bytes between it and the main header.
+    tail: Vec<u8>,
+    /// Why it cannot be written as it was, if so: its region does not cover all entries.
+    pub(super) repaired: Option<&'static str>,
+}
+
+impl SignatureHeader {
+    /// Reads it; also where the main header starts.
+    pub(super) fn read(source: &dyn ReadAt) -> Result<(Self, u64), Error> {
+        let intro = Intro::read(source, LEAD_BYTES, WHICH)?;
+        let main_start = intro.end().checked_next_multiple_of(8).unwrap_or(u64::MAX);
+        let have = source.len();
+        if main_start > have {
+            return Err(Error::Truncated { what: WHICH.name, need: main_start, have });
+        }
+        let len = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(0);
+        let mut index = vec![0; len(intro.index_start(), intro.store_start())];
+        read(source, intro.index_start(), &mut index)?;
+        let mut store = vec![0; len(intro.store_start(), intro.end())];
+        read(source, intro.store_start(), &mut store)?;
+        let mut tail = vec![0; len(intro.end(), main_start)];
+        read(source, intro.end(), &mut tail)?;
+        let index = Index::parse(&index, intro, WHICH, tags::HEADER_SIGNATURES)?;
+        Ok((Self::from_parts(&index, &store, tail, intro)?, main_start))
+    }
+
+    fn from_parts(index: &Index, store: &[u8], tail: Vec<u8>, intro: Intro) -> Result<Self, Error> {
+        let bad = |reason: String| malformed(WHICH, intro.start, reason);
+        let trailer_offset = index.region.map(|region| region.trailer_offset);
+        let mut items = Vec::with_capacity(index.entries.len());
+        let mut cursor = 0;
+        let mut trailer_passed = false;
+        for entry in &index.entries {
+            // A region whose trailer is not last: what comes after it lies outside.
+            if !trailer_passed && trailer_offset.is_some_and(|at| at <= entry.offset) {
+                cursor = trailer_offset.unwrap_or(cursor).saturating_add(16);
+                trailer_passed = true;
+            }
+            if entry.offset != entry.kind.align(cursor) {
+                return Err(bad(format!("data of tag {} do not follow the data before them", entry.tag)));
+            }
+            let padding = slice(store, cursor, entry.offset).to_vec();
+            let data = data_of(entry, store)
+                .ok_or_else(|| bad(format!("text of tag {} does not end", entry.tag)))?;
+            cursor = entry.offset.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+            if !trailer_passed && trailer_offset.is_some_and(|at| cursor > at) {
+                return Err(bad(format!("data of tag {} overlap the region trailer", entry.tag)));
+            }
+            let data = data.to_vec();
+            items.push(Item { tag: entry.tag, kind: entry.kind, count: entry.count, data, padding });
+        }
+        let end =
+            if trailer_passed { cursor } else { trailer_offset.map_or(cursor, |at| at.saturating_add(16)) };
+        if end != u64::from(intro.data_bytes)
+            || (!trailer_passed && trailer_offset.is_some_and(|at| at != cursor))
+        {
+            return Err(bad("its data do not fill it".to_owned()));
+        }
+        let (trailer_tag, repaired) = check_region(trailer_offset, store, intro, trailer_passed);
+        Ok(Self { items, has_region: index.region.is_some(), trailer_tag, tail, repaired })
+    }
+
+    /// The item with this tag.
+    pub(super) fn find(&self, tag: u32) -> Option<&Item> {
+        self.items.iter().find(|item| item.tag == tag)
+    }
+
+    /// Whether any entry holds OpenPGP signatures.
+    pub(super) fn has_signatures(&self) -> bool {
+        self.items.iter().any(Item::is_signature)
+    }
+
+    /// Bytes that are reserved for signatures.
+    pub(super) fn reserve(&self) -> Option<usize> {
+        self.items.iter().find(|item| item.is_reserve()).map(|item| item.data.len())
+    }
+
+    /// Entries of the index, and bytes of the store, as it will be written.
+    pub(super) fn size(&self) -> (usize, usize) {
+        let region = usize::from(self.has_region);
+        (self.items.len().saturating_add(region), self.store_len())
+    }
+
+    /// The same without signatures: the header that [`Self::with`] was given, if this one is its result.
+    pub(super) fn stripped(&self) -> Self {
+        let mut base = self.clone();
+        base.items.retain(|item| !item.is_signature());
+        let Some(first_signature) = self.items.iter().position(Item::is_signature) else { return base };
+        let reserve = self.items.iter().position(Item::is_reserve);
+        let Some((at, reserve)) = reserve.and_then(|at| self.items.get(at).map(|item| (at, item))) else {
+            return base;
+        };
+        let after = first_signature > at;
+        let as_built = RESERVES_AS_BUILT.contains(&reserve.data.len());
+        if after == as_built {
+            let given_back = self.len().saturating_sub(base.len());
+            base.resize_reserve(reserve.data.len().saturating_add(given_back));
+        }
+        base
+    }
+
+    /// This header, which has no signatures, with these. Where they fit into the reserve, at least one byte of
+    /// it is left and the length does not change; else the reserve stays and the length grows.
+    ///
+    /// Which of the two happened must show, or nobody could strip it: signatures stand before the reserve if it
+    /// shrank, and after it if it did not; the other way round if the reserve is now of a length that rpmbuild
+    /// makes. So in every usual package they stand in tag order, as rpm writes them.
+    pub(super) fn with(&self, signatures: &[Item]) -> Self {
+        let Some(reserve) = self.items.iter().find(|item| item.is_reserve()) else {
+            return self.inserted(signatures, false);
+        };
+        let len = reserve.data.len();
+        let needed = self.inserted(signatures, false).len().saturating_sub(self.len());
+        let left = len.saturating_sub(needed);
+        let gives_zeros = reserve.data.get(left..).is_some_and(|tail| tail.iter().all(|byte| *byte == 0));
+        if left >= 1 && gives_zeros {
+            let mut shrunk = self.inserted(signatures, RESERVES_AS_BUILT.contains(&left));
+            shrunk.resize_reserve(left);
+            if shrunk.stripped() == *self {
+                return shrunk;
+            }
+        }
+        self.inserted(signatures, !RESERVES_AS_BUILT.contains(&len))
+    }
+
+    /// Intro, index, store, and padding up to the main header.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let (entries, data_bytes) = self.size();
+        let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+        let mut index = Vec::with_capacity(entries.saturating_mul(ENTRY_BYTES));
+        let mut store = Vec::with_capacity(data_bytes);
+        for item in &self.items {
+            store.extend(item.padding_at(store.len()));
+            let offset = number(store.len());
+            let fields = Fields { tag: item.tag, kind: item.kind.id(), offset, count: item.count };
+            index.extend_from_slice(&fields.to_bytes());
+            store.extend_from_slice(&item.data);
+        }
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&number(entries).to_be_bytes());
+        bytes.extend_from_slice(&number(data_bytes).to_be_bytes());
+        if self.has_region {
+            let offset = number(store.len());
+            let region = Fields { tag: tags::HEADER_SIGNATURES, kind: Kind::Binary.id(), offset, count: 16 };
+            bytes.extend_from_slice(&region.to_bytes());
+            store.extend_from_slice(&trailer(self.trailer_tag, number(entries)));
+        }
+        bytes.append(&mut index);
+        bytes.append(&mut store);
+        let tail = bytes.len().next_multiple_of(ALIGNMENT).saturating_sub(bytes.len());
+        if self.tail.len() == tail {
+            bytes.extend_from_slice(&self.tail);
+        } else {
+            bytes.resize(bytes.len().saturating_add(tail), 0);
+        }
+        bytes
+    }
+
+    /// Length without the padding up to the main header.
+    fn len(&self) -> usize {
+        let (entries, data_bytes) = self.size();
+        ENTRY_BYTES.saturating_add(entries.saturating_mul(ENTRY_BYTES)).saturating_add(data_bytes)
+    }
+
+    fn store_len(&self) -> usize {
+        let items = self.items.iter().fold(0usize, |len, item| {
+            len.saturating_add(item.padding_len(len)).saturating_add(item.data.len())
+        });
+        if self.has_region { items.saturating_add(ENTRY_BYTES) } else { items }
+    }
+
+    /// With these signatures before the reserve, each in front of the first larger tag; or right after it.
+    fn inserted(&self, signatures: &[Item], after_reserve: bool) -> Self {
+        let mut header = self.clone();
+        let reserve = header.items.iter().position(Item::is_reserve);
+        let (mut from, mut until) = match reserve {
+            Some(at) if after_reserve => (at.saturating_add(1), at.saturating_add(1)),
+            Some(at) => (0, at),
+            None => (0, header.items.len()),
+        };
+        let mut sorted: Vec<&Item> = signatures.iter().collect();
+        sorted.sort_by_key(|item| item.tag);
+        for item in sorted {
+            let between = header.items.get(from..until).unwrap_or_default();
+            let ahead = between.iter().position(|other| other.tag > item.tag).unwrap_or(between.len());
+            let at = from.saturating_add(ahead).min(header.items.len());
+            header.items.insert(at, item.clone());
+            from = at.saturating_add(1);
+            until = until.saturating_add(1);
+        }
+        header
+    }
+
+    fn resize_reserve(&mut self, len: usize) {
+        if let Some(reserve) = self.items.iter_mut().find(|item| item.is_reserve()) {
+            reserve.set_len(len);
+        }
+    }
+}
+
+impl Item {
+    fn padding_len(&self, at: usize) -> usize {
+        let at = u64::try_from(at).unwrap_or(u64::MAX);
+        usize::try_from(self.kind.align(at).saturating_sub(at)).unwrap_or(0)
+    }
+
+    fn padding_at(&self, at: usize) -> Vec<u8> {
+        let len = self.padding_len(at);
+        if self.padding.len() == len { self.padding.clone() } else { vec![0; len] }
+    }
+}
+
+/// The tag of the trailer, and why the region cannot stay as it is.
+fn check_region(
+    trailer_offset: Option<u64>,
+    store: &[u8],
+    intro: Intro,
+    trailer_passed: bool,
+) -> (u32, Option<&'static str>) {
+    let sound = tags::HEADER_SIGNATURES;
+    let Some(at) = trailer_offset else { return (sound, None) };
+    let Some(bytes) = slice(store, at, at.saturating_add(16)).first_chunk() else { return (sound, None) };
+    if trailer_passed {
+        return (sound, Some("entries outside the region"));
+    }
+    for tag in [tags::HEADER_SIGNATURES, tags::HEADER_IMAGE] {
+        if is_trailer(*bytes, tag, intro.entries) {
+            return (tag, None);
+        }
+    }
+    (sound, Some("a region trailer that does not cover the index"))
+}
+
+/// The data of an entry; `None` if its text does not end.
+fn data_of<'a>(entry: &Entry, store: &'a [u8]) -> Option<&'a [u8]> {
+    let rest = slice(store, entry.offset, u64::MAX);
+    let len = match entry.fixed_bytes() {
+        Some(bytes) => usize::try_from(bytes).ok()?,
+        None => {
+            let ends = rest.iter().enumerate().filter(|(_, byte)| **byte == 0);
+            let last = usize::try_from(entry.count).ok()?.checked_sub(1)?;
+            ends.map(|(at, _)| at.saturating_add(1)).nth(last)?
+        }
+    };
+    rest.get(..len)
+}
+
+fn slice(store: &[u8], from: u64, until: u64) -> &[u8] {
+    let index = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(store.len());
+    store.get(index(from)..index(until)).unwrap_or_default()
+}

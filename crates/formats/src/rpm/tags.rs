@@ -1,0 +1,94 @@
+//! Tag numbers that Sealwright reads or writes (rpm: `include/rpm/rpmtag.h`).
+
+/// Region of the signature header, first in its index.
+pub(super) const HEADER_SIGNATURES: u32 = 62;
+/// Region of the main header, first in its index.
+pub(super) const HEADER_IMMUTABLE: u32 = 63;
+/// Region of very old headers; some signature headers carry it in their trailer.
+pub(super) const HEADER_IMAGE: u32 = 61;
+/// Tags below it are regions and internals; only the first entry of an index may have one.
+pub(super) const TAG_MIN: u32 = 100;
+
+// Signature header.
+pub(super) const DSA_HEADER: u32 = 267;
+pub(super) const RSA_HEADER: u32 = 268;
+pub(super) const SHA1_HEADER: u32 = 269;
+pub(super) const LONG_SIZE: u32 = 270;
+pub(super) const SHA256_HEADER: u32 = 273;
+pub(super) const FILE_SIGNATURES: u32 = 274;
+pub(super) const VERITY_SIGNATURES: u32 = 276;
+pub(super) const OPENPGP: u32 = 278;
+pub(super) const SHA3_256_HEADER: u32 = 279;
+/// Reserve of v6 packages.
+pub(super) const RESERVED: u32 = 999;
+pub(super) const SIZE: u32 = 1000;
+/// RSA over header and payload; named after PGP 2.
+pub(super) const PGP: u32 = 1002;
+pub(super) const MD5: u32 = 1004;
+/// DSA, `ECDSA` or `EdDSA` over header and payload; named after `GnuPG`.
+pub(super) const GPG: u32 = 1005;
+/// PGP 5, never written in this century.
+pub(super) const PGP5: u32 = 1006;
+/// Reserve of v3 and v4 packages.
+pub(super) const RESERVED_SPACE: u32 = 1008;
+
+// Main header.
+pub(super) const NAME: u32 = 1000;
+pub(super) const VERSION: u32 = 1001;
+pub(super) const RELEASE: u32 = 1002;
+pub(super) const EPOCH: u32 = 1003;
+pub(super) const ARCH: u32 = 1022;
+pub(super) const SOURCE_RPM: u32 = 1044;
+pub(super) const RPM_VERSION: u32 = 1064;
+pub(super) const SOURCE_PACKAGE: u32 = 1106;
+pub(super) const OLD_FILENAMES: u32 = 1027;
+pub(super) const PAYLOAD_COMPRESSOR: u32 = 1125;
+pub(super) const PAYLOAD_SHA256: u32 = 5092;
+pub(super) const PAYLOAD_SHA256_ALT: u32 = 5097;
+pub(super) const PAYLOAD_SIZE: u32 = 5112;
+pub(super) const PAYLOAD_SIZE_ALT: u32 = 5113;
+pub(super) const RPM_FORMAT: u32 = 5114;
+pub(super) const PAYLOAD_SHA512: u32 = 5121;
+pub(super) const PAYLOAD_SHA512_ALT: u32 = 5122;
+pub(super) const PAYLOAD_SHA3_256: u32 = 5123;
+pub(super) const PAYLOAD_SHA3_256_ALT: u32 = 5124;
+
+/// Every tag of the signature header that holds OpenPGP signatures: what rpmsign deletes
+/// (`sign/rpmgensig.cc`, `deleteSigs`).
+pub(super) const SIGNATURES: [u32; 6] = [DSA_HEADER, RSA_HEADER, OPENPGP, PGP, GPG, PGP5];
+
+/// The tags of the main header whose data [`super::main_header`] keeps; all others are hashed and forgotten.
+pub(super) const KEPT: [u32; 19] = [
+    NAME,
+    VERSION,
+    RELEASE,
+    EPOCH,
+    ARCH,
+    SOURCE_RPM,
+    RPM_VERSION,
+    SOURCE_PACKAGE,
+    PAYLOAD_COMPRESSOR,
+    PAYLOAD_SHA256,
+    PAYLOAD_SHA256_ALT,
+    PAYLOAD_SIZE,
+    PAYLOAD_SIZE_ALT,
+    RPM_FORMAT,
+    PAYLOAD_SHA512,
+    PAYLOAD_SHA512_ALT,
+    PAYLOAD_SHA3_256,
+    PAYLOAD_SHA3_256_ALT,
+    OLD_FILENAMES,
+];
+
+/// The name that rpm shows for a signature tag.
+pub(super) const fn signature_name(tag: u32) -> &'static str {
+    match tag {
+        DSA_HEADER => "DSAHEADER",
+        RSA_HEADER => "RSAHEADER",
+        OPENPGP => "OPENPGP",
+        PGP => "SIGPGP",
+        GPG => "SIGGPG",
+        PGP5 => "SIGPGP5",
+        _ => "tag",
+    }
+}

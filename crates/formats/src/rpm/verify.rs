@@ -1,0 +1,72 @@
+//! Every digest and every signature of a package, with one pass over the payload.
+
+use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::verify::{Outcome, State, preflight, verify};
+
+use super::digests;
+use super::hashes::Hashes;
+use super::package::Package;
+use super::signatures::{Covers, Found};
+use crate::error::Error;
+use crate::report::{SignatureReport, Verification, VerifyContext};
+use crate::source::ReadAt;
+
+pub(super) fn verify_package(
+    source: &dyn ReadAt,
+    context: &VerifyContext<'_>,
+) -> Result<Verification, Error> {
+    let mut wanted = Hashes::default();
+    let package = Package::read(source, |found, hashes| {
+        let mut header = Hashes::default();
+        for found in found {
+            let Ok(packet) = &found.packet else { continue };
+            if preflight(packet, context.keyring, context.now).is_none() {
+                match found.covers {
+                    Covers::Header => header.want_for(packet),
+                    Covers::HeaderAndPayload => wanted.want_for(packet),
+                }
+            }
+        }
+        hashes.want_all(&header);
+        hashes.want_all(&wanted);
+    })?;
+    let payload = package.read_payload(source, &wanted)?;
+
+    let (signature, main) = (&package.signature, &package.main);
+    let checks = [
+        digests::header(signature, &package.header_hashes),
+        digests::sizes(signature, main, package.len),
+        digests::whole(signature, main, Some(&payload.whole)),
+        digests::payload(main, Some(&payload.payload)),
+    ];
+    let check = |found: &Found| {
+        let hashes = match found.covers {
+            Covers::Header => &package.header_hashes,
+            Covers::HeaderAndPayload => &payload.whole,
+        };
+        let outcome = |packet: &SignaturePacket| outcome(packet, hashes, context);
+        report(found, outcome)
+    };
+    Ok(Verification {
+        signatures: package.found.iter().map(check).collect(),
+        digests: checks.iter().flatten().map(digests::Check::report).collect(),
+    })
+}
+
+fn outcome(packet: &SignaturePacket, hashes: &Hashes, context: &VerifyContext<'_>) -> Outcome {
+    if let Some(outcome) = preflight(packet, context.keyring, context.now) {
+        return outcome;
+    }
+    match hashes.for_packet(packet) {
+        Some(content) => verify(packet, content, context.keyring, context.now),
+        None => Outcome::not_valid(State::Weak, "its hash algorithm is not supported"),
+    }
+}
+
+/// One signature as the report shows it; `outcome` judges a packet that can be read.
+pub(super) fn report(found: &Found, outcome: impl FnOnce(&SignaturePacket) -> Outcome) -> SignatureReport {
+    match &found.packet {
+        Ok(packet) => SignatureReport::new(found.place(), packet, outcome(packet)),
+        Err(reason) => SignatureReport::unreadable(found.place(), reason.clone()),
+    }
+}
