@@ -87,7 +87,6 @@ pub fn malformed() -> Vec<PathBuf> {
 ///
 /// # Panics
 /// It cannot be copied.
-#[must_use]
 pub fn copy_into(folder: &Path, file: &Path) -> PathBuf {
     let copy = folder.join(file.file_name().expect("a file has a name"));
     fs::copy(file, &copy).unwrap_or_else(|error| panic!("{}: {error}", file.display()));

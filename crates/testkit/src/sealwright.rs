@@ -137,8 +137,33 @@ impl Home {
         file
     }
 
-    /// A copy of a file in the folder for files.
+    /// Runs one SQL statement on the store, by a library of its own, and returns the rows, a line each.
+    pub fn sql(&self, statement: &str) -> Vec<String> {
+        const SCRIPT: &str = r#"
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+for row in database.execute(sys.argv[2]):
+    print("|".join(str(cell) for cell in row))
+database.commit()
+"#;
+        let store = self.home().join("store/store.db");
+        let printed = tools::succeed(Command::new("python3").args(["-c", SCRIPT]).arg(store).arg(statement));
+        String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect()
+    }
+
+    /// How many signatures are in the log.
+    ///
+    /// # Panics
+    /// The log is not whole.
     #[must_use]
+    pub fn log_size(&self) -> u64 {
+        let counts = self.sql("SELECT (SELECT COUNT(*) FROM log), (SELECT size FROM log_head)");
+        let (rows, head) = counts[0].split_once('|').expect("two columns");
+        assert_eq!(rows, head, "rows of the log against its head");
+        rows.parse().expect("a count")
+    }
+
+    /// Copies a file into the folder for files, and returns the copy.
     pub fn copy(&self, file: &Path) -> PathBuf {
         crate::fixtures::copy_into(&self.work(), file)
     }

@@ -88,7 +88,7 @@ pub(super) fn mpi_leading_zero(stage: &Stage) -> Outcome {
         stage.setup()?;
         let names: Vec<OsString> = (1..=600).map(|number| format!("d{number}.bin").into()).collect();
         let mut sign =
-            stage.command(&["sign", "--format", "detached", "--detached-encoding", "binary", "--key", key]);
+            stage.command(&["sign", "--format", "detached", "--detached-output", "sig", "--key", key]);
         succeeded(&spawn(sign.args(&names))?)?;
         stage.check()?;
         all_accepted(stage, &fixture(certificate))?;

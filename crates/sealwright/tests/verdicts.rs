@@ -1,0 +1,192 @@
+//! Every package among the fixtures, signed with three kinds of keys: accepted by rpm, or refused for the reason in
+//! fixtures/verdicts.tsv and left as it was. Then stripped again.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "tests"
+)]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sealwright_testkit::fixtures::{self, ED25519, KeyFiles, RSA2048, RSA4096};
+use sealwright_testkit::rpm::Package;
+use sealwright_testkit::sealwright::{Home, Ran};
+use sealwright_testkit::tools::{self, RpmKeys};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sealwright");
+
+#[test]
+fn rsa_2048_signatures_are_accepted_by_rpm() {
+    every_package(RSA2048);
+}
+
+#[test]
+fn rsa_4096_signatures_are_accepted_by_rpm() {
+    every_package(RSA4096);
+}
+
+#[test]
+fn ed25519_signatures_are_accepted_by_rpm() {
+    every_package(ED25519);
+}
+
+/// What fixtures/verdicts.tsv says of a package.
+enum Verdict {
+    /// It is signed.
+    Signed,
+    /// It is refused, and the message has these words.
+    Refused(String),
+}
+
+fn verdicts() -> BTreeMap<String, Verdict> {
+    let text = fs::read_to_string(fixtures::path("verdicts.tsv")).unwrap();
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            let cells: Vec<&str> = line.split('\t').collect();
+            let verdict = match cells.as_slice() {
+                [_, "signed", ""] => Verdict::Signed,
+                [_, "refused", words] if !words.is_empty() => Verdict::Refused((*words).to_owned()),
+                _ => panic!("verdicts.tsv: {line}"),
+            };
+            (cells[0].to_owned(), verdict)
+        })
+        .collect()
+}
+
+/// Signs all packages in one call and judges each.
+fn every_package(key: KeyFiles) {
+    let home = Home::with_keys(PROGRAM, &[key]);
+    let verdicts = verdicts();
+    let names: Vec<String> = ["rpm", "rpm-malformed"]
+        .into_iter()
+        .flat_map(|folder| {
+            let files = if folder == "rpm" { fixtures::packages() } else { fixtures::malformed() };
+            files
+                .into_iter()
+                .map(move |file| format!("{folder}/{}", file.file_name().unwrap().to_str().unwrap()))
+        })
+        .collect();
+    assert_eq!(
+        names.iter().collect::<Vec<_>>().len(),
+        verdicts.len(),
+        "verdicts.tsv has not one row a package"
+    );
+    for folder in ["rpm", "rpm-malformed"] {
+        fs::create_dir(home.work().join(folder)).unwrap();
+    }
+    for name in &names {
+        fs::copy(fixtures::path(name), home.work().join(name)).unwrap();
+    }
+    let mut arguments: Vec<OsString> =
+        ["sign", "--key", key.name, "--check-payload", "--json"].map(OsString::from).to_vec();
+    arguments.extend(names.iter().map(OsString::from));
+    let ran = home.run(&arguments);
+    assert_eq!(ran.code, Some(1), "some are refused: {}", ran.stderr);
+    let judge = Judge { rpm: RpmKeys::new(&[key.public()]), key, home: &home };
+    let mut wrong = Vec::new();
+    for name in &names {
+        let verdict = verdicts.get(name).unwrap_or_else(|| panic!("verdicts.tsv has no row for {name}"));
+        let outcome = match verdict {
+            Verdict::Signed => judge.signed(name),
+            Verdict::Refused(words) => judge.refused(name, words, &ran),
+        };
+        if let Err(reason) = outcome {
+            wrong.push(format!("{name}: {reason}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+struct Judge<'a> {
+    rpm: RpmKeys,
+    key: KeyFiles,
+    home: &'a Home,
+}
+
+impl Judge<'_> {
+    /// Signed so that rpm 4.18 accepts it (v6: so that gpgv accepts each new packet over the main header), with every
+    /// byte from the main header on as it was; and stripped again, what it was before where that was unsigned.
+    fn signed(&self, name: &str) -> Result<(), String> {
+        let file = self.home.work().join(name);
+        let before = fs::read(fixtures::path(name)).unwrap();
+        let after = fs::read(&file).unwrap();
+        if after == before {
+            return Err("not signed".to_owned());
+        }
+        let (old, new) = (Package::read(&before), Package::read(&after));
+        if old.header_and_payload != new.header_and_payload {
+            return Err("bytes from the main header on differ".to_owned());
+        }
+        let mut tags = new.signature_tags();
+        tags.sort_unstable();
+        if tags.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(format!("a tag twice: {tags:?}"));
+        }
+        let said = self.rpm.check(&file);
+        if new.is_v6() {
+            if !said.all_ok() {
+                return Err(format!("rpm: {:?}", said.lines));
+            }
+            self.packets_of_v6(&new)?;
+        } else if !said.is_signed_and_all_ok() {
+            return Err(format!("rpm: {:?}", said.lines));
+        }
+        self.stripped(&file, &before)
+    }
+
+    fn packets_of_v6(&self, package: &Package<'_>) -> Result<(), String> {
+        let packets = package.openpgp();
+        if packets.is_empty() {
+            return Err("no signature in tag 278".to_owned());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (header, signature) = (folder.path().join("header"), folder.path().join("signature"));
+        fs::write(&header, package.header).unwrap();
+        for packet in packets {
+            fs::write(&signature, packet).unwrap();
+            let output = tools::gpgv(&[self.key.public()], &signature, &header);
+            if !output.status.success() {
+                return Err(format!("gpgv: {}", tools::text(&output)));
+            }
+        }
+        Ok(())
+    }
+
+    fn stripped(&self, file: &Path, before: &[u8]) -> Result<(), String> {
+        let old = Package::read(before);
+        let stripped = self.home.ok(&["strip".as_ref(), file.as_os_str()]);
+        let after = fs::read(file).unwrap();
+        let new = Package::read(&after);
+        if new.header_and_payload != old.header_and_payload {
+            return Err("strip changed bytes from the main header on".to_owned());
+        }
+        if new.signature_tags().iter().any(|tag| SIGNATURES.contains(tag)) {
+            return Err(format!("strip left a signature: {:?} {}", new.signature_tags(), stripped.text()));
+        }
+        let was_unsigned = !old.signature_tags().iter().any(|tag| SIGNATURES.contains(tag));
+        if was_unsigned && old.has_reserve() && after != before {
+            return Err("strip did not give the original".to_owned());
+        }
+        Ok(())
+    }
+
+    fn refused(&self, name: &str, words: &str, ran: &Ran) -> Result<(), String> {
+        let file: PathBuf = self.home.work().join(name);
+        if fs::read(file).unwrap() != fs::read(fixtures::path(name)).unwrap() {
+            return Err("refused, but changed".to_owned());
+        }
+        let line = ran.stdout.lines().find(|line| line.contains(name)).unwrap_or_default();
+        if line.contains(words) { Ok(()) } else { Err(format!("{words:?} is not in {line}")) }
+    }
+}
+
+/// Tags of signatures over the header, or header and payload.
+const SIGNATURES: &[u32] = &[267, 268, 278, 1002, 1005];
