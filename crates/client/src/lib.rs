@@ -1,1 +1,29 @@
-//! placeholder
+//! The user's side of Sealwright, start to finish.
+//!
+//! ```text
+//! paths --source.rs--> files --sign.rs--> detect, prepare (crate formats) --apply.rs--> staged
+//!     --connection.rs--> front ... signatures --sign.rs--> verified like a stranger
+//!     --apply.rs--> edits written, renamed, re-read --> report
+//! ```
+//!
+//! What this crate refuses to do: parse a command line, print, read the environment, hold a private key, leave
+//! a half-written file. A file's bytes never leave the machine: the state of a hash does.
+//!
+//! Reading order: [`source`], [`apply`], [`connection`], [`sign`], [`batch`]; then [`verify`], [`strip`],
+//! [`inspect`], [`import`], [`trust`].
+
+#![forbid(unsafe_code)]
+
+pub mod apply;
+pub mod batch;
+pub mod connection;
+mod detect;
+pub mod error;
+pub mod import;
+pub mod inspect;
+pub mod look;
+pub mod sign;
+pub mod source;
+pub mod strip;
+pub mod trust;
+pub mod verify;

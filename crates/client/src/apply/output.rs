@@ -1,0 +1,75 @@
+//! `--output DIR`: signed copies go there, the sources stay. Files found by `-r` keep their path beneath the
+//! named directory.
+
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::apply::{Role, Target, dup};
+use crate::error::Error;
+use crate::source::file::SourceFile;
+use crate::source::{Entry, Place};
+
+/// A directory for results, made if it is not there.
+#[derive(Debug)]
+pub struct OutputDirectory {
+    fd: OwnedFd,
+    path: PathBuf,
+    /// Names given out: two sources of one name would overwrite each other.
+    given: Mutex<HashSet<PathBuf>>,
+}
+
+impl OutputDirectory {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It cannot be made or opened.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        std::fs::create_dir_all(path).map_err(|error| Error::io("make the directory", path, error))?;
+        let real = path.canonicalize().map_err(|error| Error::io("find", path, error))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&real, flags, Mode::empty())
+            .map_err(|error| Error::io("open the directory", path, error.into()))?;
+        Ok(Self { fd, path: real, given: Mutex::default() })
+    }
+
+    /// The place of one result; directories on the way are made.
+    ///
+    /// # Errors
+    /// The name was given out before, or a directory cannot be made.
+    pub fn target(&self, entry: &Entry, source: &SourceFile) -> Result<Target, Error> {
+        let relative = match &entry.place {
+            // A link gives its result the name of the link.
+            Place::Named => Path::new(entry.shown.file_name().unwrap_or(source.name())),
+            Place::Found { relative, .. } => relative,
+        };
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        if !given.insert(relative.to_owned()) {
+            return Err(Error::OutputNameTaken { name: relative.to_owned() });
+        }
+        drop(given);
+        let mut dir = dup(&self.fd).map_err(|error| Error::io("hold", &self.path, error.into()))?;
+        let mut dir_path = self.path.clone();
+        for step in relative.parent().unwrap_or(Path::new("")).components() {
+            let Component::Normal(step) = step else { continue };
+            dir_path.push(step);
+            dir = enter(&dir, step)
+                .map_err(|error| Error::io("make the directory", &dir_path, error.into()))?;
+        }
+        let name = relative.file_name().unwrap_or_default().to_owned();
+        Ok(Target { dir, dir_path, name, role: Role::Copy })
+    }
+}
+
+fn enter(dir: &OwnedFd, name: &std::ffi::OsStr) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::mkdirat(dir, name, Mode::RWXU | Mode::RWXG | Mode::RWXO) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error),
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, name, flags, Mode::empty())
+}

@@ -1,0 +1,282 @@
+//! Many files: a bounded number in hand, a stop that leaves every file whole, one result for each file.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::error::Error;
+use crate::sign::{Done, FileReport, Signer};
+use crate::source::{Entry, Listing};
+
+/// Files in hand at once at most: each holds three descriptors and, while it is hashed, a buffer.
+pub const JOBS_MAX: usize = 256;
+
+/// What `--jobs` is when it is not given: hashing keeps the cores busy, waiting for signatures and for the disk
+/// does not.
+#[must_use]
+pub fn default_jobs() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    cores.saturating_mul(2).clamp(4, JOBS_MAX)
+}
+
+/// Whether a stop was asked for: once, files in hand are finished; twice, nothing is waited for.
+#[derive(Clone, Debug)]
+pub struct Stop(watch::Receiver<u8>);
+
+impl Stop {
+    /// By SIGINT, SIGTERM and SIGHUP. From here on SIGXFSZ does not kill either: a write above the limit is an
+    /// error that is reported.
+    ///
+    /// # Errors
+    /// The signals cannot be caught.
+    pub fn on_signals() -> std::io::Result<Self> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        // The handler stays when its stream is dropped.
+        drop(signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?);
+        let (level, stop) = watch::channel(0u8);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    Some(()) = interrupt.recv() => {}
+                    Some(()) = terminate.recv() => {}
+                    Some(()) = hangup.recv() => {}
+                    else => return,
+                }
+                level.send_modify(|level| *level = level.saturating_add(1));
+            }
+        });
+        Ok(Self(stop))
+    }
+
+    /// Asked for by other means.
+    #[must_use]
+    pub const fn from_level(level: watch::Receiver<u8>) -> Self {
+        Self(level)
+    }
+
+    /// Whether a stop was asked for.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        *self.0.borrow() > 0
+    }
+
+    async fn asked_twice(&self) {
+        let mut level = self.0.clone();
+        if level.wait_for(|level| *level > 1).await.is_err() {
+            // Nobody can ask any more.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Takes results as they come, in the order in which files are finished.
+pub trait Observer {
+    /// One file.
+    fn finished(&mut self, report: &FileReport);
+}
+
+/// What became of all files.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Signed (or, on a dry run, would be).
+    pub signed: usize,
+    /// Left as they are.
+    pub unchanged: usize,
+    /// Failed, each reported.
+    pub failed: usize,
+    /// Found by `-r`, not ours.
+    pub skipped: usize,
+    /// Not begun because of a stop.
+    pub not_begun: usize,
+    /// Bytes sent to the server.
+    pub sent_bytes: u64,
+    /// Bytes written to the disk.
+    pub written_bytes: u64,
+    /// From the first to the last.
+    pub elapsed: Duration,
+    /// Id of the last request.
+    pub request_id: Option<String>,
+}
+
+impl Summary {
+    fn add(&mut self, report: &FileReport) {
+        self.sent_bytes = self.sent_bytes.saturating_add(report.sent_bytes);
+        if report.request_id.is_some() {
+            self.request_id.clone_from(&report.request_id);
+        }
+        let written = match &report.outcome {
+            Ok(Done::Signed(signed)) => signed.written.bytes,
+            Ok(Done::Unchanged { copy: Some(copy), .. }) => copy.bytes,
+            Ok(Done::Unchanged { copy: None, .. } | Done::WouldSign { .. } | Done::Skipped) | Err(_) => 0,
+        };
+        self.written_bytes = self.written_bytes.saturating_add(written);
+        let count = match &report.outcome {
+            Ok(Done::Signed(_) | Done::WouldSign { .. }) => &mut self.signed,
+            Ok(Done::Unchanged { .. }) => &mut self.unchanged,
+            Ok(Done::Skipped) => &mut self.skipped,
+            Err(Error::Stopped) => &mut self.not_begun,
+            Err(_) => &mut self.failed,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+/// Signs all files of a listing, `jobs` at once.
+pub async fn sign(
+    signer: &Arc<Signer>,
+    listing: Listing,
+    jobs: usize,
+    stop: &Stop,
+    observer: &mut dyn Observer,
+) -> Summary {
+    let begun = Instant::now();
+    let mut summary = Summary::default();
+    let mut take = |report: FileReport| {
+        summary.add(&report);
+        observer.finished(&report);
+    };
+    for (path, error) in listing.failed {
+        take(report(0, path, Err(error)));
+    }
+    for entry in listing.repeated {
+        let why = "named twice in this call".to_owned();
+        take(report(0, entry.shown, Ok(Done::Unchanged { why, copy: None })));
+    }
+    let work = |index, entry: Entry| {
+        let signer = Arc::clone(signer);
+        async move { signer.sign(index, &entry).await }
+    };
+    let stopped = |index, entry: Entry| report(index, entry.shown, Err(Error::Stopped));
+    each(listing.groups, jobs, stop, work, stopped, take).await;
+    summary.elapsed = begun.elapsed();
+    summary
+}
+
+fn report(index: usize, path: PathBuf, outcome: Result<Done, Error>) -> FileReport {
+    FileReport {
+        index,
+        path,
+        format: None,
+        outcome,
+        notes: Vec::new(),
+        size: 0,
+        sent_bytes: 0,
+        elapsed: Duration::ZERO,
+        request_id: None,
+    }
+}
+
+/// Runs `work` on every entry, `jobs` groups at once and the entries of a group one after the other; `stopped`
+/// makes the result of those that a stop kept back.
+pub async fn each<R, Fut: Future<Output = R>>(
+    groups: Vec<Vec<Entry>>,
+    jobs: usize,
+    stop: &Stop,
+    work: impl Fn(usize, Entry) -> Fut,
+    stopped: impl Fn(usize, Entry) -> R,
+    mut take: impl FnMut(R),
+) {
+    let mut index = 0usize;
+    let indexed = groups.into_iter().map(|group| {
+        let first = index;
+        index = index.saturating_add(group.len());
+        (first, group)
+    });
+    let (work, stopped) = (&work, &stopped);
+    let mut results = futures_util::stream::iter(indexed)
+        .map(|(first, group)| async move {
+            let mut results = Vec::with_capacity(group.len());
+            for (at, entry) in group.into_iter().enumerate() {
+                let index = first.saturating_add(at);
+                if stop.is_asked() {
+                    results.push(stopped(index, entry));
+                    continue;
+                }
+                let result = tokio::select! {
+                    biased;
+                    result = work(index, entry.clone()) => result,
+                    () = stop.asked_twice() => stopped(index, entry),
+                };
+                results.push(result);
+            }
+            results
+        })
+        .buffer_unordered(jobs.clamp(1, JOBS_MAX));
+    while let Some(batch) = results.next().await {
+        batch.into_iter().for_each(&mut take);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Place;
+
+    fn groups(count: usize) -> Vec<Vec<Entry>> {
+        (0..count)
+            .map(|at| vec![Entry { shown: PathBuf::from(at.to_string()), place: Place::Named }])
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn every_file_has_one_result_and_never_more_than_the_jobs_are_in_hand() {
+        let (_level, receiver) = watch::channel(0);
+        let in_hand = std::cell::Cell::new(0usize);
+        let most = std::cell::Cell::new(0usize);
+        let mut seen = Vec::new();
+        let work = |index, _| {
+            let (in_hand, most) = (&in_hand, &most);
+            async move {
+                in_hand.set(in_hand.get() + 1);
+                most.set(most.get().max(in_hand.get()));
+                tokio::task::yield_now().await;
+                in_hand.set(in_hand.get() - 1);
+                index
+            }
+        };
+        each(groups(50), 7, &Stop::from_level(receiver), work, |i, _| i, |i| seen.push(i)).await;
+        seen.sort_unstable();
+        assert_eq!(seen, (0..50).collect::<Vec<_>>());
+        assert_eq!(most.get(), 7);
+    }
+
+    #[tokio::test]
+    async fn a_stop_finishes_what_is_in_hand_and_begins_nothing_new() {
+        let (level, receiver) = watch::channel(0);
+        let level = &level;
+        let work = |index: usize, _| async move {
+            if index == 3 {
+                level.send_replace(1);
+            }
+            tokio::task::yield_now().await;
+            Some(index)
+        };
+        let mut done = Vec::new();
+        each(groups(20), 2, &Stop::from_level(receiver), work, |_, _| None, |r| done.push(r)).await;
+        assert_eq!(done.len(), 20);
+        assert!(done.contains(&Some(3)), "in hand when the stop came");
+        assert!(done.iter().filter(|r| r.is_none()).count() >= 14);
+    }
+
+    #[tokio::test]
+    async fn a_second_stop_waits_for_nobody() {
+        let (level, receiver) = watch::channel(0);
+        level.send_replace(1);
+        let stop = Stop::from_level(receiver);
+        let waiter = async {
+            stop.asked_twice().await;
+        };
+        tokio::pin!(waiter);
+        assert!(futures_util::poll!(&mut waiter).is_pending());
+        level.send_replace(2);
+        waiter.await;
+    }
+}

@@ -1,0 +1,141 @@
+//! One gRPC Sign stream: groups go out as they come, answers find their caller by request id, in any order.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sealwright_proto::limits;
+use sealwright_proto::status::{Code, Fault};
+use sealwright_proto::v1::signing_client::SigningClient;
+use sealwright_proto::v1::{SignGroup, SignGroupResult};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::transport::Channel;
+
+use crate::error::Error;
+
+type RequestId = [u8; 16];
+
+/// An open stream. Dropping it closes our half; the reader ends when the server has closed the other.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    groups: mpsc::Sender<SignGroup>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    callers: HashMap<RequestId, oneshot::Sender<SignGroupResult>>,
+    ended: Option<Ended>,
+}
+
+/// How the stream ended: the server's status, if it gave one.
+#[derive(Clone, Debug)]
+struct Ended(Option<tonic::Status>);
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended.0 {
+            Some(status) => from_status(status),
+            None => Self::ConnectionLost { source: None },
+        }
+    }
+}
+
+/// A status with a failure of ours in it is the server's word; anything else is the transport's.
+pub(crate) fn from_status(status: tonic::Status) -> Error {
+    let of_transport = status.details().is_empty()
+        && matches!(
+            status.code(),
+            tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Internal | tonic::Code::Cancelled
+        );
+    if of_transport {
+        Error::ConnectionLost { source: Some(Box::new(status)) }
+    } else {
+        Error::Server(Fault::from(&status))
+    }
+}
+
+impl Stream {
+    pub(crate) async fn open(channel: Channel) -> Result<Self, Error> {
+        let (groups, outgoing) = mpsc::channel(limits::GROUPS_IN_FLIGHT_MAX);
+        let mut client = SigningClient::new(channel)
+            .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX);
+        let answers = client.sign(ReceiverStream::new(outgoing)).await.map_err(from_status)?.into_inner();
+        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        tokio::spawn(read(answers, Arc::clone(&waiting)));
+        Ok(Self { groups, waiting })
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        lock(&self.waiting).ended.is_none() && !self.groups.is_closed()
+    }
+
+    pub(crate) async fn ask(&self, group: SignGroup, id: RequestId) -> Result<SignGroupResult, Error> {
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut waiting = lock(&self.waiting);
+            if let Some(ended) = &waiting.ended {
+                return Err(ended.clone().into());
+            }
+            waiting.callers.insert(id, answer);
+        }
+        // When the caller gives up, nobody is left to answer.
+        let _forget = Forget { waiting: &self.waiting, id };
+        if self.groups.send(group).await.is_err() {
+            return Err(self.end());
+        }
+        let wait = std::time::Duration::from_millis(limits::DEADLINE_MS_MAX.into());
+        match tokio::time::timeout(wait, answered).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(_)) => Err(self.end()),
+            Err(_) => Err(Fault::new(Code::DeadlineExceeded, "no answer within five minutes").into()),
+        }
+    }
+
+    fn end(&self) -> Error {
+        lock(&self.waiting).ended.clone().unwrap_or(Ended(None)).into()
+    }
+}
+
+struct Forget<'a> {
+    waiting: &'a Mutex<Waiting>,
+    id: RequestId,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        lock(self.waiting).callers.remove(&self.id);
+    }
+}
+
+async fn read(mut answers: Streaming<SignGroupResult>, waiting: Arc<Mutex<Waiting>>) {
+    let ended = loop {
+        match answers.message().await {
+            Ok(Some(result)) => deliver(result, &waiting),
+            Ok(None) => break Ended(None),
+            Err(status) => break Ended(Some(status)),
+        }
+    };
+    let mut waiting = lock(&waiting);
+    waiting.ended = Some(ended);
+    // Dropping the senders wakes every caller.
+    waiting.callers.clear();
+}
+
+fn deliver(result: SignGroupResult, waiting: &Mutex<Waiting>) {
+    let caller = RequestId::try_from(result.request_id.as_slice())
+        .ok()
+        .and_then(|id| lock(waiting).callers.remove(&id));
+    match caller {
+        // The caller may have given up meanwhile.
+        Some(caller) => drop(caller.send(result)),
+        None => tracing::debug!("an answer that nobody waits for"),
+    }
+}
+
+/// The table has no state that a panic elsewhere could leave half made.
+fn lock(waiting: &Mutex<Waiting>) -> std::sync::MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}

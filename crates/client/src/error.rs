@@ -1,0 +1,533 @@
+//! Why a file was not signed, verified, stripped or inspected, or a key call failed. Display says what happened,
+//! without the name of the file it happened to: reports put that in front. [`Error::advice`] says what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sealwright_proto::status::{Blame, Code, Fault, Retry};
+
+/// What a path is instead of a regular file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A directory.
+    Directory,
+    /// A symbolic link, met where none is followed.
+    Link,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A block or character device.
+    Device,
+    /// None of these.
+    Unknown,
+}
+
+impl core::fmt::Display for FileKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "directory",
+            Self::Link => "symbolic link",
+            Self::Fifo => "FIFO (named pipe)",
+            Self::Socket => "socket",
+            Self::Device => "device",
+            Self::Unknown => "special file",
+        })
+    }
+}
+
+/// A piece of metadata that a file must keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// User and group number.
+    Owner(u32, u32),
+    /// Permission bits.
+    Mode(u32),
+    /// An extended attribute, by name; ACLs and SELinux labels are some.
+    Attribute(String),
+    /// Modification time.
+    Times,
+}
+
+impl core::fmt::Display for Kept {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Owner(uid, gid) => write!(f, "owner (user {uid}, group {gid})"),
+            Self::Mode(mode) => write!(f, "mode ({mode:04o})"),
+            Self::Attribute(name) => write!(f, "extended attribute {}", name.escape_debug()),
+            Self::Times => f.write_str("times"),
+        }
+    }
+}
+
+/// A directory in which this user may not make or replace a file.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write in {} (uid {uid}; directory {} {mode:04o})", dir.display(), owner_name(*owner))]
+pub struct DirectoryNotWritable {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Who we are.
+    pub uid: u32,
+    /// Who owns the directory.
+    pub owner: u32,
+    /// Its permission bits.
+    pub mode: u32,
+    /// What the operating system said.
+    pub source: io::Error,
+}
+
+fn owner_name(uid: u32) -> String {
+    if uid == 0 { "root".to_owned() } else { format!("uid {uid}") }
+}
+
+/// What failed. Blame and retry of each: [`Error::blame`], [`Error::retry`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Nothing has that name.
+    #[error("no such file")]
+    Missing,
+    /// A link that leads nowhere.
+    #[error("a symbolic link to {}, which does not exist", target.display())]
+    DanglingLink {
+        /// Where it points to.
+        target: PathBuf,
+    },
+    /// Only regular files are signed.
+    #[error("a {kind}, not a file")]
+    NotAFile {
+        /// What it is.
+        kind: FileKind,
+    },
+    /// The operating system refused something that has no variant of its own.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// "read", "open the directory".
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// Another process holds the lock.
+    #[error("in use by another signer")]
+    Locked,
+    /// It is not the file any more that was read and hashed.
+    #[error("changed while it was in hand: {what}")]
+    Changed {
+        /// The difference.
+        what: &'static str,
+    },
+    /// Neither a temporary nor a result can be made there.
+    #[error(transparent)]
+    DirectoryNotWritable(Box<DirectoryNotWritable>),
+    /// Mounted read-only.
+    #[error("cannot write in {}: the file system is read-only", dir.display())]
+    ReadOnlyFileSystem {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The disk is full.
+    #[error("no space left in {} (up to {need} bytes needed)", dir.display())]
+    NoSpace {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes of the result.
+        need: u64,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The user's quota is used up.
+    #[error("disk quota used up in {} (up to {need} bytes needed)", dir.display())]
+    Quota {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes of the result.
+        need: u64,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Longer than this process or file system may write.
+    #[error("file too large for the process limit (ulimit -f) or the file system in {} ({need} bytes)", dir.display())]
+    FileSizeLimit {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes of the result.
+        need: u64,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Owner, mode or an attribute would be lost.
+    #[error("cannot keep its {what}")]
+    NotKept {
+        /// Which.
+        what: Kept,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// `chattr +i` or `+a`.
+    #[error("the file is immutable or append-only (lsattr shows it)")]
+    Immutable,
+    /// The disk gave back something else than what was written.
+    #[error("read back from the disk, byte {offset} is not what was written")]
+    ReadBack {
+        /// Where.
+        offset: u64,
+    },
+    /// `--output` would overwrite its own source.
+    #[error("the output {} is the file itself", path.display())]
+    OutputIsSource {
+        /// The output.
+        path: PathBuf,
+    },
+    /// Two sources have the same name in `--output`.
+    #[error("another file of this call is written to {} in the output directory", name.display())]
+    OutputNameTaken {
+        /// The name.
+        name: PathBuf,
+    },
+    /// Beyond [`crate::source::FILES_MAX`].
+    #[error("more than {limit} files in one call")]
+    TooManyFiles {
+        /// The limit.
+        limit: usize,
+    },
+    /// Beyond [`crate::source::DEPTH_MAX`].
+    #[error("more than {limit} directories deep")]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
+    /// A file that is read whole is too long.
+    #[error("{what} has {size} bytes; the limit is {limit}")]
+    TooLarge {
+        /// Its role.
+        what: &'static str,
+        /// Its size.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// No format with an embedded signature recognises the content.
+    #[error("no known package or binary ({})", content.description())]
+    UnknownContent {
+        /// What it looks like.
+        content: Content,
+    },
+    /// The format has no signature in the file.
+    #[error("format {format} keeps its signature in a file of its own")]
+    NotEmbedded {
+        /// Its name.
+        format: &'static str,
+    },
+    /// What the format says about the file.
+    #[error(transparent)]
+    Format(#[from] sealwright_formats::error::Error),
+    /// A certificate, signature or passphrase file of the user is not usable.
+    #[error("{} is not usable", path.display())]
+    KeyFile {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: sealwright_crypto::error::Error,
+    },
+    /// A file that should hold a text has none.
+    #[error("{} holds no {what}", path.display())]
+    EmptyFile {
+        /// Which file.
+        path: PathBuf,
+        /// "passphrase", "certificate".
+        what: &'static str,
+    },
+    /// The server refused or failed, in its own words.
+    #[error(transparent)]
+    Server(#[from] Fault),
+    /// The connection ended before the answer.
+    #[error("the connection to the server was lost")]
+    ConnectionLost {
+        /// The transport's reason, if it gave one.
+        source: Option<Box<tonic::Status>>,
+    },
+    /// The server answered something that no server of ours answers.
+    #[error("the server's answer is wrong: {what}")]
+    BadAnswer {
+        /// The rule that it breaks.
+        what: &'static str,
+    },
+    /// A field of the answer breaks a rule.
+    #[error("the server's answer is wrong")]
+    AnswerRefused {
+        /// Which rule.
+        source: Fault,
+    },
+    /// The server's certificate, key or signature bytes cannot be parsed.
+    #[error("the server's {what} cannot be read")]
+    BadAnswerBytes {
+        /// Which.
+        what: &'static str,
+        /// Why.
+        source: sealwright_crypto::error::Error,
+    },
+    /// The returned signature does not verify over the client's own hash.
+    #[error("the returned signature does not verify ({state})")]
+    SignatureRefused {
+        /// The state of the verification, with its reason.
+        state: String,
+    },
+    /// The secret could not be encrypted to the signer.
+    #[error("the key cannot be encrypted to the signer's key")]
+    Encrypt,
+    /// A signature was made and logged, the file could not be written.
+    #[error("signed, not applied (log entry {log_index})")]
+    NotApplied {
+        /// Index of the log entry of the first signature.
+        log_index: u64,
+        /// Why.
+        source: Box<Self>,
+    },
+    /// A signature file was named, and the file that it signs cannot be opened.
+    #[error("the file that it signs, {}, cannot be read", path.display())]
+    SignedFile {
+        /// The signed file.
+        path: PathBuf,
+        /// Why.
+        source: Box<Self>,
+    },
+    /// Standard input was named without a format that signs streams.
+    #[error("standard input can only be signed with a signature of its own")]
+    StreamWithoutFormat,
+    /// A stop was asked for before this file was begun.
+    #[error("not begun: stopped by a signal")]
+    Stopped,
+    /// A fault of Sealwright itself.
+    #[error("internal fault: {0}; please report it")]
+    Internal(&'static str),
+}
+
+/// What unknown content looks like, so that the message can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing in it.
+    Empty,
+    /// A web page: most often a saved error message.
+    WebPage,
+    /// An OpenPGP signature.
+    Signature,
+    /// Anything else.
+    Other,
+}
+
+impl Content {
+    /// Looks at the first bytes.
+    #[must_use]
+    pub fn of(head: &[u8]) -> Self {
+        let text = head.trim_ascii_start().get(..14).unwrap_or(head.trim_ascii_start()).to_ascii_lowercase();
+        if head.is_empty() {
+            Self::Empty
+        } else if text.starts_with(b"<!doctype html") || text.starts_with(b"<html") {
+            Self::WebPage
+        } else if head.starts_with(b"-----BEGIN PGP SIGNATURE-----") {
+            Self::Signature
+        } else {
+            Self::Other
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Self::Empty => "the file is empty",
+            Self::WebPage => "it is a web page",
+            Self::Signature => "it is an OpenPGP signature",
+            Self::Other => "its content is of no format with an embedded signature",
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// Names the causes of a failed write that a person can mend.
+    pub(crate) fn write(dir: &Path, need: u64, source: io::Error) -> Self {
+        let dir = dir.to_owned();
+        let is = |kind| source.kind() == kind;
+        if is(io::ErrorKind::StorageFull) {
+            Self::NoSpace { dir, need, source }
+        } else if is(io::ErrorKind::QuotaExceeded) {
+            Self::Quota { dir, need, source }
+        } else if is(io::ErrorKind::FileTooLarge) {
+            Self::FileSizeLimit { dir, need, source }
+        } else if is(io::ErrorKind::ReadOnlyFilesystem) {
+            Self::ReadOnlyFileSystem { dir }
+        } else if is(io::ErrorKind::UnexpectedEof) {
+            // A source that is shorter than it was.
+            Self::Changed { what: "it became shorter" }
+        } else {
+            Self::Io { action: "write in", path: dir, source }
+        }
+    }
+
+    /// What a person can do about it, one or two sentences.
+    #[must_use]
+    pub fn advice(&self) -> &str {
+        match self {
+            Self::Missing => "Check the name.",
+            Self::DanglingLink { .. } => "Mend or remove the link.",
+            Self::NotAFile { kind: FileKind::Directory } => "Name the files in it, or use -r.",
+            Self::NotAFile { .. } => "Name a regular file.",
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "Grant access to this user."
+            }
+            Self::Io { .. } => "See what the operating system says, then try again.",
+            Self::Locked => "Try again when the other one has finished.",
+            Self::Changed { .. } => "Try again when nobody else works on the file.",
+            Self::DirectoryNotWritable(_) => "Grant access or use --output DIR.",
+            Self::ReadOnlyFileSystem { .. } => "Remount it writable or use --output DIR.",
+            Self::NoSpace { .. } => "Free some space or use --output DIR on another disk.",
+            Self::Quota { .. } => "Raise the quota or use --output DIR on another disk.",
+            Self::FileSizeLimit { .. } => "Raise the limit with ulimit -f.",
+            Self::NotKept { what: Kept::Owner(..), .. } => {
+                "Sign as the owner or as root, or use --output DIR."
+            }
+            Self::NotKept { .. } => "Sign as the owner or as root, or use --output DIR, which may lose it.",
+            Self::Immutable => "Remove the attribute with chattr, or use --output DIR.",
+            Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
+            Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
+            Self::OutputNameTaken { .. } => "Sign files of one name in separate calls.",
+            Self::TooManyFiles { .. } => "Sign them in several calls.",
+            Self::TooDeep { .. } => "Name the deeper directory itself.",
+            Self::TooLarge { .. } => "Check that it is the right file.",
+            Self::UnknownContent { content: Content::WebPage } => {
+                "Fetch the file again; the server sent an error page."
+            }
+            Self::UnknownContent { content: Content::Signature } => "Name the file that it signs.",
+            Self::UnknownContent { .. } => "For a signature in a file of its own, use --format detached.",
+            Self::NotEmbedded { .. } => "Remove the signature file.",
+            Self::Format(error) => error.advice(),
+            Self::KeyFile { .. } | Self::EmptyFile { .. } => "Check that it is the right file.",
+            Self::Server(fault) => fault.code.advice(),
+            Self::ConnectionLost { .. } => "Try again; see the server's log if it stays.",
+            Self::BadAnswer { .. } | Self::AnswerRefused { .. } | Self::BadAnswerBytes { .. } => {
+                "Client and server may be of different releases; otherwise report it."
+            }
+            Self::SignatureRefused { .. } => {
+                "The file was not touched. Check the server's clock and key; report it."
+            }
+            Self::Encrypt => "Restart the server, then try again.",
+            Self::NotApplied { source, .. } | Self::SignedFile { source, .. } => source.advice(),
+            Self::StreamWithoutFormat => "Use --format detached.",
+            Self::Stopped => "Run the same command again to go on.",
+            Self::Internal(_) => "Nothing was changed.",
+        }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::Server(fault) => fault.code.row().blame,
+            Self::NotApplied { source, .. } | Self::SignedFile { source, .. } => source.blame(),
+            Self::Format(sealwright_formats::error::Error::Internal(_)) | Self::Internal(_) => Blame::Us,
+            Self::BadAnswer { .. }
+            | Self::AnswerRefused { .. }
+            | Self::BadAnswerBytes { .. }
+            | Self::SignatureRefused { .. } => Blame::Us,
+            Self::Io { .. }
+            | Self::DirectoryNotWritable(_)
+            | Self::ReadOnlyFileSystem { .. }
+            | Self::NoSpace { .. }
+            | Self::Quota { .. }
+            | Self::FileSizeLimit { .. }
+            | Self::ReadBack { .. }
+            | Self::ConnectionLost { .. }
+            | Self::Encrypt => Blame::Operator,
+            Self::Missing
+            | Self::DanglingLink { .. }
+            | Self::NotAFile { .. }
+            | Self::Locked
+            | Self::Changed { .. }
+            | Self::NotKept { .. }
+            | Self::Immutable
+            | Self::OutputIsSource { .. }
+            | Self::OutputNameTaken { .. }
+            | Self::TooManyFiles { .. }
+            | Self::TooDeep { .. }
+            | Self::TooLarge { .. }
+            | Self::UnknownContent { .. }
+            | Self::NotEmbedded { .. }
+            | Self::Format(_)
+            | Self::KeyFile { .. }
+            | Self::EmptyFile { .. }
+            | Self::StreamWithoutFormat
+            | Self::Stopped => Blame::Caller,
+        }
+    }
+
+    /// Whether the same call can succeed later with nothing changed by a person.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        if let Self::NotApplied { source, .. } | Self::SignedFile { source, .. } = self {
+            return source.retry();
+        }
+        let can = match self.server_code() {
+            Some(code) => code.is_retryable(),
+            None => matches!(
+                self,
+                Self::Locked | Self::Changed { .. } | Self::ConnectionLost { .. } | Self::Stopped
+            ),
+        };
+        if can { Retry::Yes } else { Retry::No }
+    }
+
+    /// Whether the server could not be reached or gave no access at all: with no file attempted, exit status 3.
+    #[must_use]
+    pub fn nothing_was_attempted(&self) -> bool {
+        match self.server_code() {
+            Some(code) => code.row().exit == 3,
+            None => matches!(self, Self::ConnectionLost { .. }),
+        }
+    }
+
+    /// The server's code, if the server said it.
+    #[must_use]
+    pub const fn server_code(&self) -> Option<Code> {
+        if let Self::Server(fault) = self { Some(fault.code) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_written_is_named_with_who_and_mode() {
+        let error = DirectoryNotWritable {
+            dir: PathBuf::from("/srv/ro"),
+            uid: 991,
+            owner: 0,
+            mode: 0o755,
+            source: io::ErrorKind::PermissionDenied.into(),
+        };
+        assert_eq!(error.to_string(), "cannot write in /srv/ro (uid 991; directory root 0755)");
+    }
+
+    #[test]
+    fn full_disk_quota_and_size_limit_are_told_apart() {
+        let of = |errno| Error::write(Path::new("/d"), 7, io::Error::from_raw_os_error(errno));
+        assert!(matches!(of(rustix::io::Errno::NOSPC.raw_os_error()), Error::NoSpace { need: 7, .. }));
+        assert!(matches!(of(rustix::io::Errno::DQUOT.raw_os_error()), Error::Quota { .. }));
+        assert!(matches!(of(rustix::io::Errno::FBIG.raw_os_error()), Error::FileSizeLimit { .. }));
+        assert!(matches!(of(rustix::io::Errno::ROFS.raw_os_error()), Error::ReadOnlyFileSystem { .. }));
+        assert!(matches!(of(rustix::io::Errno::IO.raw_os_error()), Error::Io { .. }));
+    }
+
+    #[test]
+    fn unknown_content_is_described() {
+        assert_eq!(Content::of(b""), Content::Empty);
+        assert_eq!(Content::of(b"\n <HTML><body>404"), Content::WebPage);
+        assert_eq!(Content::of(b"<!DOCTYPE html>\n"), Content::WebPage);
+        assert_eq!(Content::of(b"-----BEGIN PGP SIGNATURE-----\n"), Content::Signature);
+        assert_eq!(Content::of(b"\x7fELF"), Content::Other);
+    }
+}

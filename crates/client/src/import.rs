@@ -1,0 +1,106 @@
+//! A secret key on its way into the signer: read from files with limits, encrypted to the signer's own key, so
+//! that nobody on the way, front included, sees it.
+
+use std::path::{Path, PathBuf};
+
+use hpke::aead::AesGcm256;
+use hpke::kdf::HkdfSha256;
+use hpke::kem::X25519HkdfSha256;
+use hpke::{Deserializable as _, Kem, OpModeS, Serializable as _};
+use prost::Message as _;
+use sealwright_proto::convert::keys::IMPORT_INFO;
+use sealwright_proto::limits;
+use sealwright_proto::signer_v1::ImportSecret;
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+use crate::source::file::SourceFile;
+use crate::source::{Entry, Place};
+
+/// A secret key with its passphrase. No `Debug`; the bytes are zeroed when it is dropped.
+pub struct Secret {
+    key: Zeroizing<Vec<u8>>,
+    passphrase: Zeroizing<Vec<u8>>,
+    subkey: String,
+    warnings: Vec<String>,
+}
+
+impl Secret {
+    /// What a user should know about the files it came from.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// What travels.
+pub(crate) struct Sealed {
+    pub(crate) encapsulated_key: Vec<u8>,
+    pub(crate) ciphertext: Vec<u8>,
+}
+
+/// Reads a secret key file and, if named, the first line of a passphrase file. Neither is parsed here: the signer
+/// does that.
+///
+/// # Errors
+/// A file cannot be read, is too long, or the passphrase file is empty.
+pub fn read_secret(file: &Path, passphrase: Option<&Path>, subkey: Option<&str>) -> Result<Secret, Error> {
+    let mut warnings = Vec::new();
+    let key_limit = u64::try_from(limits::IMPORT_BYTES_MAX).unwrap_or(u64::MAX);
+    let key = read_private(file, "the key file", key_limit, &mut warnings)?;
+    if key.is_empty() {
+        return Err(Error::EmptyFile { path: file.to_owned(), what: "secret key" });
+    }
+    let passphrase = match passphrase {
+        None => Zeroizing::new(Vec::new()),
+        Some(path) => {
+            let limit = u64::try_from(limits::PASSPHRASE_BYTES_MAX).unwrap_or(u64::MAX);
+            let text = read_private(path, "the passphrase file", limit, &mut warnings)?;
+            let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() {
+                return Err(Error::EmptyFile { path: path.to_owned(), what: "passphrase" });
+            }
+            Zeroizing::new(line.to_vec())
+        }
+    };
+    Ok(Secret { key, passphrase, subkey: subkey.unwrap_or_default().to_owned(), warnings })
+}
+
+fn read_private(
+    path: &Path,
+    what: &'static str,
+    max: u64,
+    warnings: &mut Vec<String>,
+) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let entry = Entry { shown: PathBuf::from(path), place: Place::Named };
+    let file = SourceFile::open(&entry)?;
+    let mode = file.stat().st_mode & 0o777;
+    if mode & 0o077 != 0 {
+        warnings.push(format!("{} can be read by others (mode {mode:04o}); chmod 600 it", path.display()));
+    }
+    file.read_all(what, max).map(Zeroizing::new)
+}
+
+/// RFC 9180, base mode, X25519-HKDF-SHA256, HKDF-SHA256, AES-256-GCM; the associated data is the name, so that a
+/// ciphertext cannot be imported under another one.
+pub(crate) fn encrypt(secret: &Secret, name: &str, public_key: &[u8]) -> Result<Sealed, Error> {
+    let recipient = <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(public_key)
+        .map_err(|_| Error::BadAnswer { what: "an import key that is none" })?;
+    let message = ImportSecret {
+        key: secret.key.to_vec(),
+        passphrase: secret.passphrase.to_vec(),
+        subkey: secret.subkey.clone(),
+    };
+    let plain = Zeroizing::new(message.encode_to_vec());
+    drop(message);
+    let (encapsulated_key, ciphertext) = hpke::single_shot_seal::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
+        &OpModeS::Base,
+        &recipient,
+        IMPORT_INFO,
+        &plain,
+        name.as_bytes(),
+    )
+    .map_err(|_| Error::Encrypt)?;
+    Ok(Sealed { encapsulated_key: encapsulated_key.to_bytes().to_vec(), ciphertext })
+}

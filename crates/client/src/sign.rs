@@ -1,0 +1,364 @@
+//! Signs one file: detect, prepare, stage, ask, verify like a stranger, splice, re-read. Each step takes what
+//! the step before returned; a signature that was not verified cannot be spliced.
+
+pub mod detached;
+pub(crate) mod finish;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_crypto::tbs::{Content, ToBeSigned};
+use sealwright_crypto::usage::Usage;
+use sealwright_formats::Format;
+use sealwright_formats::options::SignOptions;
+use sealwright_formats::prepared::{Preparation, Prepared};
+use sealwright_formats::source::ReadAt as _;
+use sealwright_formats::splice::Edits;
+use sealwright_proto::status::{Code, Fault};
+
+use crate::apply::sidecar::{Beside, StagedSidecar};
+use crate::apply::{OutputDirectory, Staged, Target, Written};
+use crate::connection::{Connection, Group, Key, KeyState, Priority};
+use crate::detect;
+use crate::error::Error;
+use crate::source::file::SourceFile;
+use crate::source::{Entry, Place};
+use crate::trust;
+
+/// What a user chose about a call.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Choices that formats take into account.
+    pub options: SignOptions,
+    /// Not detected by content but named (`--format`).
+    pub format: Option<&'static str>,
+    /// A random salt in each signature.
+    pub salt: bool,
+    /// Everything but asking for a signature and writing.
+    pub effect: Effect,
+    /// Which of the server's queues.
+    pub priority: Priority,
+}
+
+/// Whether files change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// They are signed.
+    Write,
+    /// `--dry-run`.
+    DryRun,
+}
+
+/// One key and one set of choices, for any number of files.
+pub struct Signer {
+    connection: Connection,
+    key: Key,
+    certificate: Certificate,
+    issuer: Fingerprint,
+    keyring: Keyring,
+    request: Request,
+    output: Option<OutputDirectory>,
+}
+
+/// What became of one file.
+#[derive(Debug)]
+pub struct FileReport {
+    /// Position in the call.
+    pub index: usize,
+    /// As the user named it.
+    pub path: PathBuf,
+    /// The format, if it came that far.
+    pub format: Option<&'static str>,
+    /// What was done, or why not.
+    pub outcome: Result<Done, Error>,
+    /// What a user should know.
+    pub notes: Vec<String>,
+    /// Size of the file before, in bytes; 0 if it could not be opened.
+    pub size: u64,
+    /// Bytes sent to the server.
+    pub sent_bytes: u64,
+    /// From opening to the last check.
+    pub elapsed: Duration,
+    /// Id of the request, if one was made.
+    pub request_id: Option<String>,
+}
+
+/// What was done with one file.
+#[derive(Debug)]
+pub enum Done {
+    /// Signed, verified, written, re-read.
+    Signed(Signed),
+    /// Left as it is.
+    Unchanged {
+        /// "already signed by this key".
+        why: String,
+        /// With `--output`, the copy.
+        copy: Option<Written>,
+    },
+    /// `--dry-run`: this many signatures would be made.
+    WouldSign {
+        /// Their number.
+        signatures: usize,
+    },
+    /// Found by `-r`, and of no format with an embedded signature.
+    Skipped,
+}
+
+/// The facts of a signed file.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// Indexes of the log entries, one for each signature.
+    pub log_indexes: Vec<u64>,
+    /// Fingerprint of the component that signed.
+    pub issuer: Fingerprint,
+    /// The file that holds the signature.
+    pub written: Written,
+}
+
+/// Between preparing and finishing: everything that can fail before a signature exists has been tried.
+pub(crate) struct Pending {
+    prepared: Prepared,
+    place: StagedPlace,
+    notes: Vec<String>,
+}
+
+enum StagedPlace {
+    File(Box<Staged>),
+    Sidecar(StagedSidecar, Arc<SourceFile>),
+}
+
+enum Step {
+    Done(Done),
+    Ask(Pending),
+}
+
+/// What was learnt on the way, whatever the end.
+#[derive(Default)]
+struct Trail {
+    format: Option<&'static str>,
+    notes: Vec<String>,
+    size: u64,
+    sent_bytes: u64,
+    request_id: Option<String>,
+}
+
+impl Signer {
+    /// Looks the key up and checks that it can be used at all.
+    ///
+    /// # Errors
+    /// There is no such key, it is disabled, the server's description is wrong, or the connection was lost.
+    pub async fn new(
+        connection: Connection,
+        key: &str,
+        request: Request,
+        output: Option<OutputDirectory>,
+    ) -> Result<Self, Error> {
+        let key_asked = key;
+        let key = connection.describe(key_asked).await?;
+        let (certificate, issuer) = key.parse_certificate()?;
+        if let Ok(asked) = Fingerprint::from_hex(key_asked)
+            && asked != issuer
+            && asked != certificate.fingerprint()
+        {
+            return Err(Error::BadAnswer { what: "another key than the one of this fingerprint" });
+        }
+        match key.state {
+            KeyState::Enabled => {}
+            KeyState::Disabled => {
+                return Err(Fault::new(Code::KeyDisabled, format!("key {} is disabled", key.name)).into());
+            }
+        }
+        let keyring = trust::of(certificate.clone());
+        Ok(Self { connection, key, certificate, issuer, keyring, request, output })
+    }
+
+    /// The key in use.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// Signs one file. It never fails as a call: the report says what became of the file.
+    pub async fn sign(self: &Arc<Self>, index: usize, entry: &Entry) -> FileReport {
+        let begun = Instant::now();
+        let mut trail = Trail::default();
+        let outcome = self.run(entry, &mut trail).await;
+        FileReport {
+            index,
+            path: entry.shown.clone(),
+            format: trail.format,
+            outcome,
+            notes: trail.notes,
+            size: trail.size,
+            sent_bytes: trail.sent_bytes,
+            elapsed: begun.elapsed(),
+            request_id: trail.request_id,
+        }
+    }
+
+    async fn run(self: &Arc<Self>, entry: &Entry, trail: &mut Trail) -> Result<Done, Error> {
+        let (this, its_entry) = (Arc::clone(self), entry.clone());
+        let (step, learnt) = blocking(move || {
+            let mut learnt = Trail::default();
+            (this.prepare(&its_entry, &mut learnt), learnt)
+        })
+        .await?;
+        *trail = learnt;
+        let mut pending = match step? {
+            Step::Done(done) => return Ok(done),
+            Step::Ask(pending) => pending,
+        };
+        trail.notes.append(&mut pending.notes);
+        let name = entry.shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let group = self.group(&pending.prepared, name, trail.size);
+        let answer = self.connection.sign(&group).await?;
+        trail.sent_bytes = answer.sent_bytes;
+        trail.request_id = Some(answer.request_id.clone());
+        let this = Arc::clone(self);
+        let signed = blocking(move || this.finish(pending, answer)).await??;
+        if signed.written.other_links > 0 {
+            trail.notes.push(hard_link_note(signed.written.other_links));
+        }
+        trail.notes.extend(signed.written.notes.iter().map(|note| (*note).to_owned()));
+        Ok(Done::Signed(signed))
+    }
+
+    fn group(&self, prepared: &Prepared, name: String, size: u64) -> Group {
+        let item = |item: &sealwright_formats::prepared::Item| ToBeSigned {
+            usage: Usage::OpenPgp,
+            purpose: item.purpose,
+            content: Content::Midstate(item.content.midstate()),
+        };
+        Group {
+            key: self.key.name.clone(),
+            priority: self.request.priority,
+            name,
+            size,
+            items: prepared.items.iter().map(item).collect(),
+            salt: self.request.salt,
+        }
+    }
+
+    /// Everything up to asking. Runs on a thread that may block.
+    fn prepare(&self, entry: &Entry, trail: &mut Trail) -> Result<Step, Error> {
+        if entry.is_detection_cheap_first() && !self.is_package(entry)? {
+            return Ok(Step::Done(Done::Skipped));
+        }
+        let source = Arc::new(SourceFile::open_locked(entry)?);
+        trail.size = source.len();
+        trail.notes.extend(source.notes().iter().map(|note| (*note).to_owned()));
+        let format = detect::format(&source, self.request.format)?;
+        trail.format = Some(format.name());
+        let preparation = format.prepare(&*source, &self.request.options, &self.certificate)?;
+        let mut prepared = match preparation {
+            Preparation::Leave { why } => return self.leave(entry, &source, why),
+            Preparation::Sign(prepared) => prepared,
+        };
+        trail.notes.append(&mut prepared.notes);
+        self.stage(entry, source, format, prepared)
+    }
+
+    fn stage(
+        &self,
+        entry: &Entry,
+        source: Arc<SourceFile>,
+        format: &dyn Format,
+        prepared: Prepared,
+    ) -> Result<Step, Error> {
+        let target = self.target(entry, &source)?;
+        if !format.is_embedded() {
+            return self.stage_sidecar(entry, source, target.as_ref(), prepared);
+        }
+        let target = target.map_or_else(|| Target::replacing(&source), Ok)?;
+        if self.request.effect == Effect::DryRun {
+            target.check_writable(&source)?;
+            return Ok(Step::Done(Done::WouldSign { signatures: prepared.items.len() }));
+        }
+        let growth_max = prepared.plan.growth_max(self.packet_len_max()?);
+        let staged = Staged::stage(source, target, growth_max)?;
+        let place = StagedPlace::File(Box::new(staged));
+        Ok(Step::Ask(Pending { prepared, place, notes: Vec::new() }))
+    }
+
+    fn stage_sidecar(
+        &self,
+        entry: &Entry,
+        source: Arc<SourceFile>,
+        target: Option<&Target>,
+        prepared: Prepared,
+    ) -> Result<Step, Error> {
+        let beside = match target {
+            Some(target) => Beside::target(target)?,
+            None => Beside::of(entry, &source)?,
+        };
+        if let Some(why) = self.keep_sidecar(&beside, &prepared)? {
+            return Ok(Step::Done(Done::Unchanged { why, copy: None }));
+        }
+        if self.request.effect == Effect::DryRun {
+            return Ok(Step::Done(Done::WouldSign { signatures: prepared.items.len() }));
+        }
+        let place = StagedPlace::Sidecar(beside.stage()?, source);
+        Ok(Step::Ask(Pending { prepared, place, notes: Vec::new() }))
+    }
+
+    /// The file stays as it is; with `--output` it is copied, so that the directory is complete.
+    fn leave(&self, entry: &Entry, source: &Arc<SourceFile>, why: String) -> Result<Step, Error> {
+        let copy = match self.target(entry, source)? {
+            Some(target) if self.request.effect == Effect::Write => {
+                let same = Edits::new(Vec::new(), source.len())?;
+                Some(Staged::stage(Arc::clone(source), target, 0)?.commit(&same)?)
+            }
+            Some(_) | None => None,
+        };
+        Ok(Step::Done(Done::Unchanged { why, copy }))
+    }
+
+    fn target(&self, entry: &Entry, source: &SourceFile) -> Result<Option<Target>, Error> {
+        self.output.as_ref().map(|output| output.target(entry, source)).transpose()
+    }
+
+    fn is_package(&self, entry: &Entry) -> Result<bool, Error> {
+        let source = SourceFile::open(entry)?;
+        match self.request.format.and_then(sealwright_formats::by_name) {
+            Some(format) => Ok(format.detect(&source.head(sealwright_formats::DETECT_BYTES)?)),
+            None => Ok(detect::detect(&source)?.is_some()),
+        }
+    }
+
+    /// Bytes of a signature packet that this key can make at most (crypto/src/openpgp/signature.rs has the parts).
+    fn packet_len_max(&self) -> Result<usize, Error> {
+        /// Packet header, fixed fields, creation time, issuer fingerprint and key id, digest prefix.
+        const FIXED: usize = 64;
+        /// The salt notation.
+        const SALT: usize = 96;
+        let algorithm = KeyAlgorithm::from_name(&self.key.algorithm)
+            .map_err(|source| Error::BadAnswerBytes { what: "key algorithm", source })?;
+        let raw = match algorithm {
+            KeyAlgorithm::Rsa(bits) => usize::from(bits.div_ceil(8)).saturating_add(2),
+            KeyAlgorithm::Ed25519 => 68,
+        };
+        let salt = if self.request.salt { SALT } else { 0 };
+        Ok(raw.saturating_add(FIXED).saturating_add(salt))
+    }
+}
+
+pub(crate) fn hard_link_note(others: u64) -> String {
+    let names = if others == 1 { "1 other name".to_owned() } else { format!("{others} other names") };
+    format!("hard link broken: {names} of this file keep the old content")
+}
+
+/// Runs file work on a thread that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Internal("a worker thread ended"))
+}
+
+impl Entry {
+    /// Files found by `-r` are looked at before they are locked: most of a tree is not ours to touch.
+    const fn is_detection_cheap_first(&self) -> bool {
+        matches!(self.place, Place::Found { .. })
+    }
+}

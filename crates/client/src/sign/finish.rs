@@ -1,0 +1,88 @@
+//! From answer to file: every signature is checked against our own hash before it goes anywhere.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::verify::{Verified, verify};
+use sealwright_formats::prepared::{Item, Output};
+use sealwright_proto::convert::group::LoggedSignature;
+
+use crate::connection::Answer;
+use crate::error::Error;
+use crate::sign::{Pending, Signed, Signer, StagedPlace};
+
+/// Seconds by which the signer's clock may be ahead of ours.
+const CLOCK_SKEW_S_MAX: i64 = 300;
+
+/// Signatures that are proven to be over our items, by the key asked for.
+struct Checked {
+    packets: Vec<Vec<u8>>,
+    log_indexes: Vec<u64>,
+    /// One for each packet: nothing is spliced without.
+    _proofs: Vec<Verified>,
+}
+
+impl Signer {
+    /// Checks, splices, writes, re-reads. Runs on a thread that may block.
+    pub(super) fn finish(&self, pending: Pending, answer: Answer) -> Result<Signed, Error> {
+        let checked = self.check(&pending.prepared.items, answer)?;
+        let log_index = checked.log_indexes.first().copied().unwrap_or_default();
+        let not_applied = |source: Error| Error::NotApplied { log_index, source: Box::new(source) };
+        let output = pending.prepared.plan.output(&checked.packets).map_err(|e| not_applied(e.into()))?;
+        let written = match (pending.place, output) {
+            (StagedPlace::File(staged), Output::Edits(edits)) => staged.commit(&edits),
+            (StagedPlace::Sidecar(staged, source), Output::Sidecar { suffix, bytes }) => source
+                .check_unchanged()
+                .and_then(|()| self.merge_sidecar(staged.beside(), suffix, bytes))
+                .and_then(|bytes| staged.commit(suffix, &bytes)),
+            (StagedPlace::File(_), Output::Sidecar { .. }) | (StagedPlace::Sidecar(..), Output::Edits(_)) => {
+                Err(Error::Internal("the format's plan does not fit its kind"))
+            }
+        };
+        let written = written.map_err(not_applied)?;
+        Ok(Signed { log_indexes: checked.log_indexes, issuer: self.issuer, written })
+    }
+
+    fn check(&self, items: &[Item], answer: Answer) -> Result<Checked, Error> {
+        let made =
+            answer.items.iter().filter_map(|item| item.as_ref().ok()).map(|made| made.log_index).next();
+        let mut checked = Checked { packets: Vec::new(), log_indexes: Vec::new(), _proofs: Vec::new() };
+        for (item, outcome) in items.iter().zip(answer.items) {
+            let signature = outcome.map_err(|error| match made {
+                // Another signature of the group was made and logged.
+                Some(log_index) => Error::NotApplied { log_index, source: Box::new(error) },
+                None => error,
+            })?;
+            checked._proofs.push(self.check_one(item, &signature)?);
+            checked.packets.push(signature.packet);
+            checked.log_indexes.push(signature.log_index);
+        }
+        Ok(checked)
+    }
+
+    /// As a stranger would: nothing of the answer is believed but what our own hash confirms.
+    pub(super) fn check_one(&self, item: &Item, signature: &LoggedSignature) -> Result<Verified, Error> {
+        let packet = SignaturePacket::parse(&signature.packet)
+            .map_err(|source| Error::BadAnswerBytes { what: "signature", source })?;
+        if packet.issuer_fingerprint() != Some(self.issuer) {
+            return Err(Error::SignatureRefused {
+                state: format!("it is by {}, asked for was {}", packet.issuer_hex(), self.issuer),
+            });
+        }
+        if packet.hash() != Some(item.content.hash()) {
+            return Err(Error::SignatureRefused { state: format!("it uses {}", packet.hash_name()) });
+        }
+        let outcome = verify(&packet, &item.content, &self.keyring, now().saturating_add(CLOCK_SKEW_S_MAX));
+        let (state, detail) = (outcome.state, outcome.detail);
+        outcome.verified.ok_or_else(|| Error::SignatureRefused {
+            state: detail
+                .map_or_else(|| state.name().to_owned(), |detail| format!("{}: {detail}", state.name())),
+        })
+    }
+}
+
+/// Unix seconds.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
