@@ -32,7 +32,7 @@ fn within(what: &str, size: usize, limit: usize, unit: &str) -> Result<(), Fault
 }
 
 /// Errors of the crypto crate about values in a message.
-fn refused(error: CryptoError) -> Fault {
+fn refused(error: &CryptoError) -> Fault {
     let code = if matches!(error, CryptoError::Unsupported { .. }) {
         Code::Unsupported
     } else {
@@ -43,12 +43,12 @@ fn refused(error: CryptoError) -> Fault {
 
 fn midstate(bytes: &[u8]) -> Result<Midstate, Fault> {
     within("a midstate", bytes.len(), limits::MIDSTATE_BYTES_MAX, "bytes")?;
-    Midstate::decode(bytes).map_err(refused)
+    Midstate::decode(bytes).map_err(|error| refused(&error))
 }
 
 fn hash_algorithm(id: u32) -> Result<HashAlgorithm, Fault> {
     let id = u8::try_from(id).map_err(|_| malformed("the number of a hash algorithm is over 255"))?;
-    HashAlgorithm::from_openpgp_id(id).map_err(refused)
+    HashAlgorithm::from_openpgp_id(id).map_err(|error| refused(&error))
 }
 
 /// At least one usage, none twice, in rising order of their numbers.
@@ -56,7 +56,7 @@ fn usages(numbers: &[u32]) -> Result<Vec<Usage>, Fault> {
     within("a key", numbers.len(), limits::USAGES_MAX, "usages")?;
     let mut usages = Vec::with_capacity(numbers.len());
     for number in numbers {
-        usages.push(Usage::from_id(*number).map_err(refused)?);
+        usages.push(Usage::from_id(*number).map_err(|error| refused(&error))?);
     }
     usages.sort_unstable();
     usages.dedup();

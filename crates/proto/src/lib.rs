@@ -24,13 +24,27 @@ pub mod limits;
 pub mod names;
 pub mod status;
 
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::restriction, reason = "generated code")]
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    reason = "generated code"
+)]
 /// Client and front: `sign.proto` and `keys.proto`.
 pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/sealwright.v1.rs"));
 }
 
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::restriction, reason = "generated code")]
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    reason = "generated code"
+)]
 /// Front and signer: `signer.proto`.
 pub mod signer_v1 {
     include!(concat!(env!("OUT_DIR"), "/sealwright.signer.v1.rs"));

@@ -96,7 +96,7 @@ mod tests {
     fn the_largest_group_fits_a_message() {
         let items = ITEMS_PER_GROUP_MAX * (MIDSTATE_BYTES_MAX + ITEM_OVERHEAD);
         assert!(items + INLINE_BYTES_MAX + 4096 <= GRPC_MESSAGE_BYTES_MAX);
-        assert!(ITEMS_PER_GROUP_MAX * (SIGNATURE_BYTES_MAX + ITEM_OVERHEAD) <= GRPC_MESSAGE_BYTES_MAX);
+        const { assert!(ITEMS_PER_GROUP_MAX * (SIGNATURE_BYTES_MAX + ITEM_OVERHEAD) <= GRPC_MESSAGE_BYTES_MAX) };
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
         let items = ITEMS_PER_BATCH_MAX * (MIDSTATE_BYTES_MAX + ITEM_OVERHEAD);
         let keys = KEYS_PER_BATCH_MAX * (SEALED_BYTES_MAX + ITEM_OVERHEAD);
         assert!(items + keys + INLINE_BYTES_MAX <= FRAME_BYTES_MAX);
-        assert!(CERTIFICATE_BYTES_MAX + SEALED_BYTES_MAX + 4096 <= FRAME_BYTES_MAX);
+        const { assert!(CERTIFICATE_BYTES_MAX + SEALED_BYTES_MAX + 4096 <= FRAME_BYTES_MAX) };
         const { assert!(FRAME_BYTES_MAX <= BATCH_BYTES_IN_FLIGHT_MAX) };
     }
 

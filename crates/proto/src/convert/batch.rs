@@ -98,8 +98,8 @@ impl Request {
     fn parse(request: wire::SignRequest, keys: usize, budget: &mut InlineBudget) -> Result<Self, Fault> {
         let key = usize::try_from(request.key).ok().filter(|index| *index < keys);
         let key = key.ok_or_else(|| malformed("an item of a batch points to no key of it"))?;
-        let usage = Usage::from_id(request.usage).map_err(refused)?;
-        let purpose = Purpose::from_id(request.purpose).map_err(refused)?;
+        let usage = Usage::from_id(request.usage).map_err(|error| refused(&error))?;
+        let purpose = Purpose::from_id(request.purpose).map_err(|error| refused(&error))?;
         let content = match request.content {
             None => return Err(malformed("an item without content, or with content of an unknown kind")),
             Some(wire::sign_request::Content::Midstate(bytes)) => Content::Midstate(midstate(&bytes)?),

@@ -3,7 +3,7 @@
 use super::{Canonical, InlineBudget, hash_algorithm, malformed, midstate, refused, within};
 use crate::limits;
 use crate::names::{KeyReference, RequestId};
-use crate::status::{Code, Fault};
+use crate::status::Fault;
 use crate::v1;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
@@ -47,7 +47,7 @@ pub struct Artefact {
 
 impl Group {
     /// # Errors
-    /// [`Code::MalformedRequest`], [`Code::LimitExceeded`], [`Code::Unsupported`] or [`Code::KeyNotFound`], naming
+    /// [`crate::status::Code::MalformedRequest`], [`crate::status::Code::LimitExceeded`], [`crate::status::Code::Unsupported`] or [`crate::status::Code::KeyNotFound`], naming
     /// the field.
     pub fn parse(wire: v1::SignGroup) -> Result<Self, Fault> {
         let request_id = RequestId::parse(&wire.request_id)?;
@@ -129,8 +129,8 @@ impl Artefact {
 }
 
 fn parse_item(wire: v1::SignItem, budget: &mut InlineBudget) -> Result<ToBeSigned, Fault> {
-    let usage = Usage::from_id(wire.usage).map_err(refused)?;
-    let purpose = Purpose::from_id(wire.purpose).map_err(refused)?;
+    let usage = Usage::from_id(wire.usage).map_err(|error| refused(&error))?;
+    let purpose = Purpose::from_id(wire.purpose).map_err(|error| refused(&error))?;
     let content = match wire.content {
         None => return Err(malformed("an item without content, or with content of an unknown kind")),
         Some(v1::sign_item::Content::Midstate(bytes)) => Content::Midstate(midstate(&bytes)?),
@@ -177,7 +177,7 @@ impl GroupResult {
     /// For the client: the caller finds the group by [`Self::request_id`] and compares the number of outcomes.
     ///
     /// # Errors
-    /// [`Code::MalformedRequest`] or [`Code::LimitExceeded`]: the server's answer breaks a rule.
+    /// [`crate::status::Code::MalformedRequest`] or [`crate::status::Code::LimitExceeded`]: the server's answer breaks a rule.
     pub fn parse(wire: v1::SignGroupResult) -> Result<Self, Fault> {
         let request_id = RequestId::parse(&wire.request_id)?;
         if let Some(failure) = wire.failure {
@@ -234,6 +234,7 @@ fn outcome_to_wire(outcome: Result<LoggedSignature, Fault>) -> v1::SignItemResul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::Code;
     use sealwright_crypto::algorithm::HashAlgorithm;
     use sealwright_crypto::digest::Hasher;
 

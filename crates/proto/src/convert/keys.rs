@@ -60,7 +60,7 @@ fn parse_spec(
     signing_subkey: bool,
 ) -> Result<KeySpec, Fault> {
     within("the name of an algorithm", algorithm.len(), limits::ALGORITHM_NAME_BYTES_MAX, "bytes")?;
-    let algorithm = KeyAlgorithm::from_name(algorithm).map_err(refused)?;
+    let algorithm = KeyAlgorithm::from_name(algorithm).map_err(|error| refused(&error))?;
     if !KeyAlgorithm::CREATABLE.contains(&algorithm) {
         let message = format!("keys are made with rsa2048, rsa3072, rsa4096 or ed25519, not {algorithm}");
         return Err(Fault::new(Code::Unsupported, message));
@@ -314,7 +314,7 @@ impl KeyMaterial {
             KeyReference::Name(_) => Err(malformed("a fingerprint that is none")),
         };
         Ok(Self {
-            algorithm: KeyAlgorithm::from_name(&wire.algorithm).map_err(refused)?,
+            algorithm: KeyAlgorithm::from_name(&wire.algorithm).map_err(|error| refused(&error))?,
             fingerprint: fingerprint(&wire.fingerprint)?,
             signing_fingerprint: fingerprint(&wire.signing_fingerprint)?,
             sealed: wire.sealed,
