@@ -1,0 +1,423 @@
+//! The store through its public interface: opening, keys, intents, the log, and how many commits they take.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+#[path = "store/support.rs"]
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+
+use futures_util::future::join_all;
+use sealwright_store::{
+    Concluded, Error, IntentId, ItemOutcome, ItemResult, KeyState, Recorded, Refusal, Store, intents, log,
+};
+use sealwright_tlog::merkle::leaf_hash;
+use sealwright_tlog::{CompactRange, Entry};
+use support::{NOW_S, Opened, conclusion, intent, key, material, open, signed, uuid};
+
+#[tokio::test]
+async fn folder_and_files_are_the_owners_alone() {
+    let Opened { store, folder } = open().await;
+    store.insert_key(key(1, "release")).await.unwrap();
+    let mode = |name: &str| folder.path().join(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("store"), 0o700);
+    for file in ["store/store.db", "store/store.db-wal", "store/store.lock"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_others_can_reach_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
+    assert!(matches!(Store::open(&path).await, Err(Error::Permissions { mode: 0o777, .. })));
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+    drop(Store::open(&path).await.unwrap());
+    std::fs::set_permissions(path.join("store.db"), PermissionsExt::from_mode(0o640)).unwrap();
+    assert!(matches!(Store::open(&path).await, Err(Error::Permissions { mode: 0o640, .. })));
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_release_is_refused_and_keeps_every_byte() {
+    let Opened { store, folder } = open().await;
+    drop(store);
+    let file = folder.path().join("store/store.db");
+    support::sql(&file, "INSERT INTO _sqlx_migrations VALUES (9000, 'later', '2030-01-01', 1, x'00', 0)")
+        .await;
+    let before = std::fs::read(&file).unwrap();
+    let Err(error) = Store::open(&folder.path().join("store")).await else { panic!("opened") };
+    assert!(matches!(error, Error::NewerStore { version: 9000, .. }), "{error:?}");
+    assert!(error.to_string().contains("written by a newer release"), "{error}");
+    assert!(error.to_string().contains("use that release"), "{error}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_database_of_something_else_is_refused_and_keeps_every_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    drop(Store::open(&path).await.unwrap());
+    let file = path.join("store.db");
+    for extra in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(path.join(format!("store.db{extra}")));
+    }
+    std::fs::File::create(&file).unwrap().set_permissions(PermissionsExt::from_mode(0o600)).unwrap();
+    support::sql(&file, "CREATE TABLE rpm (name TEXT)").await;
+    let before = std::fs::read(&file).unwrap();
+    assert!(matches!(Store::open(&path).await, Err(Error::NotAStore { .. })));
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    std::fs::write(&file, vec![b'x'; 5000]).unwrap();
+    assert!(matches!(Store::open(&path).await, Err(Error::Damaged { .. })));
+    assert_eq!(std::fs::read(&file).unwrap(), vec![b'x'; 5000]);
+}
+
+#[tokio::test]
+async fn many_first_openings_at_once_make_one_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let stores = join_all((0..8).map(|_| Store::open(&path))).await;
+    for (n, store) in stores.into_iter().enumerate() {
+        let n = u8::try_from(n).unwrap();
+        store.unwrap().insert_key(key(n, &format!("key{n}"))).await.unwrap();
+    }
+    assert_eq!(Store::open(&path).await.unwrap().keys_after("", 100).await.unwrap().len(), 8);
+}
+
+#[tokio::test]
+async fn keys_are_found_by_name_and_by_both_fingerprints() {
+    let Opened { store, folder: _folder } = open().await;
+    let inserted = store.insert_key(key(1, "release")).await.unwrap();
+    assert_eq!(inserted.state, KeyState::Enabled);
+    assert_eq!((inserted.version, inserted.material.generation), (1, 1));
+    assert_eq!(store.key_by_name("release").await.unwrap(), Some(inserted.clone()));
+    for fingerprint in [inserted.material.fingerprint, inserted.material.signing_fingerprint] {
+        assert_eq!(store.key_by_fingerprint(&fingerprint).await.unwrap(), Some(inserted.clone()));
+    }
+    assert_eq!(store.key_by_name("Release").await.unwrap(), None);
+    assert_eq!(store.key_by_fingerprint(&material(9, 1).fingerprint).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_name_and_a_signing_key_are_given_once() {
+    let Opened { store, folder: _folder } = open().await;
+    store.insert_key(key(1, "release")).await.unwrap();
+    let taken = store.insert_key(key(2, "release")).await;
+    assert!(matches!(taken, Err(Error::NameTaken { name }) if name == "release"));
+    let mut again = key(3, "other");
+    again.material = material(1, 1);
+    let taken = store.insert_key(again).await;
+    assert!(matches!(taken, Err(Error::FingerprintTaken { name, .. }) if name == "release"));
+}
+
+#[tokio::test]
+async fn a_certificate_of_two_keys_is_ambiguous_its_subkeys_are_not() {
+    let Opened { store, folder: _folder } = open().await;
+    let first = store.insert_key(key(1, "a")).await.unwrap();
+    let mut other = key(2, "b");
+    other.material.fingerprint = first.material.fingerprint;
+    let second = store.insert_key(other).await.unwrap();
+    let both = store.key_by_fingerprint(&first.material.fingerprint).await;
+    assert!(matches!(both, Err(Error::Ambiguous { .. })));
+    let one = store.key_by_fingerprint(&second.material.signing_fingerprint).await.unwrap();
+    assert_eq!(one.unwrap().name, "b");
+}
+
+#[tokio::test]
+async fn pages_follow_the_name() {
+    let Opened { store, folder: _folder } = open().await;
+    for n in 0..5 {
+        store.insert_key(key(n, &format!("k{n}"))).await.unwrap();
+    }
+    let names = |keys: Vec<sealwright_store::Key>| keys.into_iter().map(|key| key.name).collect::<Vec<_>>();
+    assert_eq!(names(store.keys_after("", 2).await.unwrap()), ["k0", "k1"]);
+    assert_eq!(names(store.keys_after("k1", 2).await.unwrap()), ["k2", "k3"]);
+    assert_eq!(names(store.keys_after("k3", 2).await.unwrap()), ["k4"]);
+    assert_eq!(store.keys_after("k4", u32::MAX).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_renewal_replaces_the_generation_it_read_and_no_other() {
+    let Opened { store, folder: _folder } = open().await;
+    let old = store.insert_key(key(1, "release")).await.unwrap();
+    let new = store.replace_material(old.id, 1, material(1, 2)).await.unwrap();
+    assert_eq!(new.material, material(1, 2));
+    assert!(new.revision > old.revision);
+    let late = store.replace_material(old.id, 1, material(1, 2)).await;
+    assert!(matches!(late, Err(Error::GenerationChanged { expected: 1, found: 2, .. })));
+    assert!(matches!(store.replace_material(uuid(99), 1, material(1, 2)).await, Err(Error::UnknownKey)));
+}
+
+#[tokio::test]
+async fn states_change_and_the_revision_tells_the_newer_copy() {
+    let Opened { store, folder: _folder } = open().await;
+    let first = store.insert_key(key(1, "release")).await.unwrap();
+    let disabled = store.set_key_state(first.id, KeyState::Disabled).await.unwrap();
+    assert_eq!(disabled.state, KeyState::Disabled);
+    assert!(disabled.revision > first.revision);
+    assert_eq!(store.set_key_state(first.id, KeyState::Disabled).await.unwrap(), disabled);
+    assert!(matches!(store.set_key_state(uuid(99), KeyState::Enabled).await, Err(Error::UnknownKey)));
+}
+
+#[tokio::test]
+async fn an_intent_is_new_once_then_in_flight_then_answered() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let first = intent(1, 1, key.id);
+    assert_eq!(store.record_intent(first.clone()).await.unwrap(), Recorded::New);
+    assert_eq!(store.record_intent(intent(1, 2, key.id)).await.unwrap(), Recorded::InFlight);
+    let concluded = store.conclude(conclusion(&first, &key, &[b"one", b"two"])).await.unwrap();
+    let Concluded::Done(outcomes) = concluded else { panic!("{concluded:?}") };
+    let indexes: Vec<u64> = outcomes.iter().map(|outcome| signed(outcome).1).collect();
+    assert_eq!(indexes, [0, 1]);
+    assert_eq!(store.record_intent(intent(1, 3, key.id)).await.unwrap(), Recorded::Replayed(outcomes));
+}
+
+#[tokio::test]
+async fn other_content_under_the_same_id_is_a_conflict_before_and_after_the_answer() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let first = intent(1, 1, key.id);
+    let mut other = intent(1, 2, key.id);
+    other.digest = [0xff; 32];
+    store.record_intent(first.clone()).await.unwrap();
+    assert_eq!(store.record_intent(other.clone()).await.unwrap(), Recorded::Conflict);
+    store.conclude(conclusion(&first, &key, &[b"one"])).await.unwrap();
+    assert_eq!(store.record_intent(other.clone()).await.unwrap(), Recorded::Conflict);
+    other.id.principal = "someone else".to_owned();
+    assert_eq!(store.record_intent(other).await.unwrap(), Recorded::New);
+}
+
+#[tokio::test]
+async fn a_retry_takes_over_after_the_lease_and_the_first_attempt_appends_nothing() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let first = intent(1, 1, key.id);
+    store.record_intent(first.clone()).await.unwrap();
+    let mut second = intent(1, 2, key.id);
+    second.now_ms = first.lease_until_ms;
+    second.lease_until_ms += 1000;
+    assert_eq!(store.record_intent(second.clone()).await.unwrap(), Recorded::New);
+    let late = store.conclude(conclusion(&first, &key, &[b"one"])).await.unwrap();
+    assert_eq!(late, Concluded::Superseded);
+    assert_eq!(store.log_head().await.unwrap().size(), 0);
+    let done = store.conclude(conclusion(&second, &key, &[b"one"])).await.unwrap();
+    assert!(matches!(done, Concluded::Done(_)));
+    let again = store.conclude(conclusion(&second, &key, &[b"one"])).await.unwrap();
+    assert_eq!(again, Concluded::Superseded, "an answer is written once");
+    assert_eq!(store.log_head().await.unwrap().size(), 1);
+}
+
+#[tokio::test]
+async fn a_released_intent_is_free_at_once_and_keeps_its_content() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let first = intent(1, 1, key.id);
+    store.record_intent(first.clone()).await.unwrap();
+    let stranger = IntentId { attempt: uuid(77), ..first.id.clone() };
+    store.release_intent(stranger).await.unwrap();
+    assert_eq!(store.record_intent(intent(1, 2, key.id)).await.unwrap(), Recorded::InFlight);
+    store.release_intent(first.id.clone()).await.unwrap();
+    let mut other = intent(1, 2, key.id);
+    other.digest = [0xff; 32];
+    assert_eq!(store.record_intent(other).await.unwrap(), Recorded::Conflict);
+    assert_eq!(store.record_intent(intent(1, 2, key.id)).await.unwrap(), Recorded::New);
+}
+
+#[tokio::test]
+async fn final_failures_are_answered_again_and_log_nothing() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let first = intent(1, 1, key.id);
+    store.record_intent(first.clone()).await.unwrap();
+    let mut failed = conclusion(&first, &key, &[]);
+    failed.items = vec![ItemResult::Failed { code: 25, message: "no".to_owned() }];
+    let want = vec![ItemOutcome::Failed { code: 25, message: "no".to_owned() }];
+    assert_eq!(store.conclude(failed).await.unwrap(), Concluded::Done(want.clone()));
+    assert_eq!(store.record_intent(intent(1, 2, key.id)).await.unwrap(), Recorded::Replayed(want));
+    assert_eq!(store.log_head().await.unwrap(), CompactRange::empty());
+}
+
+#[tokio::test]
+async fn old_intents_are_pruned_as_new_ones_come() {
+    let Opened { store, folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    for n in 0..10 {
+        store.record_intent(intent(n, n, key.id)).await.unwrap();
+    }
+    for n in 10..20 {
+        let mut late = intent(n, n, key.id);
+        late.now_ms += intents::RETENTION_MS + 1_000_000;
+        late.lease_until_ms += intents::RETENTION_MS + 1_000_000;
+        store.record_intent(late).await.unwrap();
+    }
+    drop(store);
+    let count = support::count(&folder.path().join("store/store.db"), "intents").await;
+    assert_eq!(count, 10, "the ten of the day before are gone, the ten of today are not");
+}
+
+#[tokio::test]
+async fn a_key_that_changed_after_it_was_resolved_gives_no_entry() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let first = intent(1, 1, key.id);
+    store.record_intent(first.clone()).await.unwrap();
+    let ready = conclusion(&first, &key, &[b"one"]);
+
+    store.set_key_state(key.id, KeyState::Disabled).await.unwrap();
+    let refused = store.conclude(ready.clone()).await.unwrap();
+    assert_eq!(refused, Concluded::Refused(Refusal::Disabled));
+
+    store.set_key_state(key.id, KeyState::Enabled).await.unwrap();
+    store.replace_material(key.id, 1, material(1, 2)).await.unwrap();
+    let refused = store.conclude(ready.clone()).await.unwrap();
+    assert_eq!(refused, Concluded::Refused(Refusal::GenerationChanged { found: 2 }));
+
+    let mut unknown = ready.clone();
+    unknown.key_id = uuid(99);
+    assert_eq!(store.conclude(unknown).await.unwrap(), Concluded::Refused(Refusal::Gone));
+    assert_eq!(store.log_head().await.unwrap(), CompactRange::empty());
+    let still = store.record_intent(intent(1, 2, key.id)).await.unwrap();
+    assert_eq!(still, Recorded::InFlight, "the attempt keeps its intent and can try with the new key");
+}
+
+#[tokio::test]
+async fn an_expired_key_gives_no_entry_neither_by_the_signature_nor_by_the_clock() {
+    let Opened { store, folder: _folder } = open().await;
+    let mut expiring = key(1, "release");
+    expiring.material.expires_s = Some(NOW_S + 5);
+    let key = store.insert_key(expiring).await.unwrap();
+    let refused = Concluded::Refused(Refusal::Expired { at_s: NOW_S + 5 });
+    for (n, (signed_at_s, now_s, good)) in
+        [(NOW_S + 4, NOW_S + 4, true), (NOW_S + 5, NOW_S + 4, false), (NOW_S + 4, NOW_S + 5, false)]
+            .into_iter()
+            .enumerate()
+    {
+        let intent = intent(u8::try_from(n).unwrap(), 1, key.id);
+        store.record_intent(intent.clone()).await.unwrap();
+        let mut conclusion = conclusion(&intent, &key, &[b"one"]);
+        conclusion.now_s = now_s;
+        support::set_time(&mut conclusion, signed_at_s);
+        let got = store.conclude(conclusion).await.unwrap();
+        assert_eq!(got == refused, !good, "{n}: {got:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_signature_far_behind_the_last_entry_of_its_key_is_refused_naming_both_times() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    for (n, (time, good)) in
+        [(NOW_S, true), (NOW_S - log::DISORDER_S_MAX, true), (NOW_S - log::DISORDER_S_MAX - 1, false)]
+            .into_iter()
+            .enumerate()
+    {
+        let intent = intent(u8::try_from(n).unwrap(), 1, key.id);
+        store.record_intent(intent.clone()).await.unwrap();
+        let mut conclusion = conclusion(&intent, &key, &[b"one"]);
+        support::set_time(&mut conclusion, time);
+        let got = store.conclude(conclusion).await.unwrap();
+        let refused = Concluded::Refused(Refusal::ClockBehind { signed_at_s: time, last_s: NOW_S });
+        assert_eq!(got == refused, !good, "{n}: {got:?}");
+    }
+    let last = store.key_by_name("release").await.unwrap().unwrap().last_signed_s;
+    assert_eq!(last, Some(NOW_S));
+}
+
+#[tokio::test]
+async fn the_head_is_the_tree_over_the_entries_also_with_two_writers() {
+    let Opened { store, folder } = open().await;
+    let other = Store::open(&folder.path().join("store")).await.unwrap();
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let one = |n: u8| {
+        let store = if n.is_multiple_of(2) { store.clone() } else { other.clone() };
+        let key = key.clone();
+        async move {
+            let intent = intent(n, n, key.id);
+            assert_eq!(store.record_intent(intent.clone()).await.unwrap(), Recorded::New);
+            let done = store.conclude(conclusion(&intent, &key, &[&[n], b"second"])).await.unwrap();
+            let Concluded::Done(outcomes) = done else { panic!("{done:?}") };
+            outcomes.iter().map(signed).map(|(hash, index)| (index, hash)).collect::<Vec<_>>()
+        }
+    };
+    let mut answered: Vec<_> = join_all((0..40).map(one)).await.into_iter().flatten().collect();
+    answered.sort_unstable_by_key(|(index, _)| *index);
+    let entries = store.log_entries(0, 1000).await.unwrap();
+    assert_eq!(entries.len(), 80);
+    let mut head = CompactRange::empty();
+    for (bytes, (index, hash)) in entries.iter().zip(answered) {
+        assert_eq!(leaf_hash(bytes), hash);
+        assert_eq!(head.append(leaf_hash(bytes)).unwrap(), index);
+        Entry::decode(bytes).unwrap();
+    }
+    assert_eq!(store.log_head().await.unwrap(), head);
+    assert_eq!(other.log_head().await.unwrap(), head);
+    assert_eq!(store.log_entries(79, 1000).await.unwrap().len(), 1);
+    assert_eq!(store.log_entries(u64::MAX, 1000).await.unwrap().len(), 0);
+}
+
+/// The test runtime has one thread, so all callers queue before the writer runs: the count is exact. (Many more
+/// than forty, and the runtime makes the test itself pause between two of them.)
+#[tokio::test]
+async fn forty_concurrent_requests_take_one_commit_a_step() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let before = store.commits();
+    let recorded = join_all((0..40).map(|n| store.record_intent(intent(n, n, key.id)))).await;
+    assert!(recorded.iter().all(|recorded| matches!(recorded, Ok(Recorded::New))));
+    assert_eq!(store.commits() - before, 1);
+    let concluded =
+        join_all((0..40).map(|n| store.conclude(conclusion(&intent(n, n, key.id), &key, &[&[n]])))).await;
+    assert!(concluded.iter().all(|concluded| matches!(concluded, Ok(Concluded::Done(_)))));
+    assert_eq!(store.commits() - before, 2);
+}
+
+#[tokio::test]
+async fn a_lone_request_takes_two_commits_and_a_large_crowd_is_cut_into_batches() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let before = store.commits();
+    let alone = intent(1, 1, key.id);
+    store.record_intent(alone.clone()).await.unwrap();
+    store.conclude(conclusion(&alone, &key, &[b"one"])).await.unwrap();
+    assert_eq!(store.commits() - before, 2);
+    let crowd = sealwright_store::BATCH_MAX * 2 + 1;
+    let many = join_all((0..crowd).map(|_| store.release_intent(alone.id.clone()))).await;
+    assert!(many.iter().all(Result::is_ok));
+    assert!((3..40).contains(&(store.commits() - before - 2)), "{}", store.commits());
+}
+
+/// One in the batch hits an error of the database: nothing of the batch stays, and all are told so.
+#[tokio::test]
+async fn an_error_undoes_the_batch_and_goes_to_everyone_in_it() {
+    let Opened { store, folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let file = folder.path().join("store/store.db");
+    support::sql(
+        &file,
+        "CREATE TRIGGER fault BEFORE INSERT ON intents WHEN NEW.principal = 'fault' \
+         BEGIN SELECT RAISE(ABORT, 'injected'); END",
+    )
+    .await;
+    let results = join_all((0..10).map(|n| {
+        let mut intent = intent(n, n, key.id);
+        if n == 7 {
+            intent.id.principal = "fault".to_owned();
+        }
+        store.record_intent(intent)
+    }))
+    .await;
+    for result in results {
+        assert!(matches!(result, Err(Error::Database { doing: "record an intent", .. })), "{result:?}");
+    }
+    let after = store.record_intent(intent(3, 3, key.id)).await;
+    assert_eq!(after.unwrap(), Recorded::New, "nothing of the failed batch stayed, and the writer goes on");
+}
