@@ -7,7 +7,7 @@ use crate::process;
 
 /// Runs cargo-deny, installing it first where that was asked for.
 pub(crate) fn run(install: bool) -> Result<()> {
-    if !process::is_there("cargo-deny") {
+    if !process::cargo(&["deny", "--version"]).output().is_ok_and(|output| output.status.success()) {
         if !install {
             return Err(crate::error::Error::unexpected(
                 "cargo-deny is not installed: run `cargo xtask deny --install`, or `cargo install --locked cargo-deny`",
