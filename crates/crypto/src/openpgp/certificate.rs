@@ -139,14 +139,16 @@ impl Certificate {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
-        for component in &self.components {
-            let name = format!("{} {}", role(component), component.fingerprint());
-            if component.is_bound_by_sha1() {
+        for (name, sha1) in self.self_signed() {
+            if sha1 {
                 out.push(format!(
                     "{name}: its self-signature uses SHA-1, and current systems refuse such a certificate. \
                      Renew it: `sealwright key renew`."
                 ));
             }
+        }
+        for component in &self.components {
+            let name = role(component);
             if let Some(weak) = component.weak() {
                 out.push(format!("{name}: {weak}. Make a new key: `sealwright key create`."));
             }
@@ -154,14 +156,17 @@ impl Certificate {
                 out.push(format!("{name}: {problem}. Verifiers ignore it."));
             }
         }
-        for identity in self.identities.iter().filter(|identity| identity.sha1) {
-            out.push(format!(
-                "user id \"{}\": its self-signature uses SHA-1, and current systems refuse such a certificate. \
-                 Renew it: `sealwright key renew`.",
-                identity.text
-            ));
-        }
         out
+    }
+
+    /// Everything that a self-signature binds, and whether that is a SHA-1 one. The primary key is bound together
+    /// with its user ids; it is named only where it has none.
+    fn self_signed(&self) -> impl Iterator<Item = (String, bool)> {
+        let identities =
+            self.identities.iter().map(|identity| (format!("user id \"{}\"", identity.text), identity.sha1));
+        let alone = self.identities.is_empty();
+        let components = self.components.iter().filter(move |component| alone || !component.is_primary());
+        identities.chain(components.map(|component| (role(component), component.is_bound_by_sha1())))
     }
 
     /// [`Self::warnings`], and what is wrong at `now` (Unix seconds): expired and revoked components.
@@ -169,7 +174,7 @@ impl Certificate {
     pub fn warnings_at(&self, now: i64) -> Vec<String> {
         let mut out = self.warnings();
         for component in &self.components {
-            let name = format!("{} {}", role(component), component.fingerprint());
+            let name = role(component);
             if component.revoked_at(now).is_some() {
                 out.push(format!("{name}: it is revoked."));
             } else if component.expired_at(now) {
@@ -180,6 +185,7 @@ impl Certificate {
     }
 }
 
-const fn role(component: &Component) -> &'static str {
-    if component.is_primary() { "primary key" } else { "subkey" }
+fn role(component: &Component) -> String {
+    let role = if component.is_primary() { "primary key" } else { "subkey" };
+    format!("{role} {}", component.fingerprint())
 }

@@ -58,6 +58,10 @@ pub struct Revocation {
 impl Component {
     pub(crate) fn new(key: Key) -> Result<Self, Error> {
         let details = key.details();
+        let version = u8::from(details.version());
+        if version != 4 && version != 6 {
+            return Err(Error::Unsupported { what: "key version", name: version.to_string() });
+        }
         let fingerprint = Fingerprint::from_bytes(details.fingerprint().as_bytes())?;
         let (algorithm, algorithm_name) = name_algorithm(details)?;
         let weak = name_weakness(details, &algorithm_name);
@@ -157,7 +161,11 @@ impl Component {
         } else if let Some(weak) = self.weak() {
             Some(weak.to_owned())
         } else if self.algorithm.is_none() {
-            Some(format!("Sealwright does not sign with {} keys", self.algorithm_name))
+            let id = u8::from(self.key.details().algorithm());
+            Some(format!(
+                "Sealwright does not sign with {} keys (OpenPGP algorithm {id})",
+                self.algorithm_name
+            ))
         } else if let Some(revocation) = self.revoked_at(at) {
             Some(format!("it was revoked at {}", revocation.created))
         } else if self.expired_at(at) {
@@ -176,14 +184,16 @@ impl Component {
 
     /// Why we cannot check signatures of this key, if we cannot.
     pub(crate) fn unchecked(&self) -> Option<&'static str> {
-        match self.key.details().public_params() {
-            PublicParams::Unknown { .. } => Some("this release does not check signatures of its algorithm"),
-            PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Unsupported { .. })
-            | PublicParams::ECDSA(EcdsaPublicParams::Unsupported { .. }) => {
-                Some("this release does not check signatures on its curve")
-            }
-            _ => None,
+        let params = self.key.details().public_params();
+        if matches!(params, PublicParams::Unknown { .. }) {
+            return Some("this release does not check signatures of its algorithm");
         }
+        let odd_curve = matches!(
+            params,
+            PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Unsupported { .. })
+                | PublicParams::ECDSA(EcdsaPublicParams::Unsupported { .. })
+        );
+        odd_curve.then_some("this release does not check signatures on its curve")
     }
 
     /// Whether `packet` is of a kind that this key can make: RFC 9580 sections 5.2.3 (version 6 keys and signatures
@@ -222,19 +232,28 @@ fn name_algorithm(key: &dyn KeyDetails) -> Result<(Option<KeyAlgorithm>, String)
     if matches!(params, PublicParams::RSA(_)) {
         let bits = leading_mpi_bits(params)?;
         let fits = (RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) && id == 1;
-        return Ok((fits.then_some(KeyAlgorithm::Rsa(bits)), format!("rsa{bits}")));
+        Ok((fits.then_some(KeyAlgorithm::Rsa(bits)), format!("rsa{bits}")))
+    } else if matches!(params, PublicParams::DSA(_)) {
+        Ok((None, format!("dsa{}", leading_mpi_bits(params)?)))
+    } else if matches!(params, PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Ed25519 { .. })) {
+        Ok((Some(KeyAlgorithm::Ed25519), KeyAlgorithm::Ed25519.to_string()))
+    } else if let PublicParams::ECDSA(params) = params {
+        Ok((None, nist_curve(params).map_or(name, str::to_owned)))
+    } else {
+        Ok((None, name))
     }
-    Ok(match params {
-        PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Ed25519 { .. }) => {
-            (Some(KeyAlgorithm::Ed25519), KeyAlgorithm::Ed25519.to_string())
-        }
-        PublicParams::ECDSA(params) => {
-            let bits = params.secret_key_length();
-            (None, bits.map_or(name, |bits| format!("nistp{bits}")))
-        }
-        PublicParams::DSA(_) => (None, format!("dsa{}", leading_mpi_bits(params)?)),
-        _ => (None, name),
-    })
+}
+
+fn nist_curve(params: &EcdsaPublicParams) -> Option<&'static str> {
+    if matches!(params, EcdsaPublicParams::P256 { .. }) {
+        Some("nistp256")
+    } else if matches!(params, EcdsaPublicParams::P384 { .. }) {
+        Some("nistp384")
+    } else if matches!(params, EcdsaPublicParams::P521 { .. }) {
+        Some("nistp521")
+    } else {
+        None
+    }
 }
 
 fn name_weakness(key: &dyn KeyDetails, name: &str) -> Option<String> {
@@ -243,7 +262,7 @@ fn name_weakness(key: &dyn KeyDetails, name: &str) -> Option<String> {
         && leading_mpi_bits(params).is_ok_and(|bits| bits < RSA_BITS_MIN);
     if short_rsa {
         Some(format!("it is an {name} key; RSA keys need at least {RSA_BITS_MIN} bits"))
-    } else if matches!(params, PublicParams::DSA(_) | PublicParams::Elgamal(_)) {
+    } else if matches!(params, PublicParams::DSA(_)) {
         Some(format!("it is a {name} key; use RSA or Ed25519"))
     } else {
         None

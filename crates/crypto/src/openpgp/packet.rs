@@ -363,12 +363,12 @@ fn parse_value(key_algorithm: u8, mut reader: Reader<'_>) -> Result<Value, Error
     let mpis = match key_algorithm {
         1 | 3 => 1,
         17 | 19 | 20 | 22 => 2,
-        27 => return native(reader, Some(64)),
-        28 => return native(reader, Some(114)),
+        27 => return native(&reader, Some(64)),
+        28 => return native(&reader, Some(114)),
         2 | 16 | 18 | 21 | 25 | 26 => {
             return Err(Error::malformed(WHAT, "keys of its algorithm cannot sign"));
         }
-        _ => return native(reader, None),
+        _ => return native(&reader, None),
     };
     let value = (0..mpis).map(|_| take_mpi(&mut reader)).collect::<Result<_, _>>()?;
     if reader.0.is_empty() {
@@ -378,7 +378,7 @@ fn parse_value(key_algorithm: u8, mut reader: Reader<'_>) -> Result<Value, Error
     }
 }
 
-fn native(reader: Reader<'_>, len: Option<usize>) -> Result<Value, Error> {
+fn native(reader: &Reader<'_>, len: Option<usize>) -> Result<Value, Error> {
     if len.is_some_and(|len| len != reader.0.len()) {
         return Err(Error::malformed(WHAT, "the signature value has not the length of its algorithm"));
     }

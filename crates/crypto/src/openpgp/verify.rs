@@ -115,22 +115,17 @@ impl Outcome {
         let state = if state == State::Valid { State::Bad } else { state };
         Self { state, detail: Some(detail.into()), user_id: None, verified: None }
     }
-
-    fn of(mut self, certificate: &Certificate) -> Self {
-        self.user_id = certificate.primary_user_id().map(str::to_owned);
-        self
-    }
 }
 
 /// Checks `packet` over the content that `content` has hashed (with the packet's hash; version 6: its salt first).
 /// `now` is in Unix seconds.
 #[must_use]
 pub fn verify(packet: &SignaturePacket, content: &Hasher, keyring: &Keyring, now: i64) -> Outcome {
-    let (certificate, component, created) = match resolve(packet, keyring, now) {
-        Ok(resolved) => resolved,
-        Err(outcome) => return outcome,
+    let Candidate { certificate, component, created } = match resolve(packet, keyring, now) {
+        Ok(candidate) => candidate,
+        Err(refusal) => return refusal.into_outcome(),
     };
-    let bad = |detail: &str| Outcome::not_valid(State::Bad, detail).of(certificate);
+    let bad = |detail: &str| Refusal::new(State::Bad, detail).of(certificate).into_outcome();
     if packet.hash() != Some(content.hash()) {
         return bad("the content was hashed with another algorithm than the signature's");
     }
@@ -160,57 +155,76 @@ pub fn verify(packet: &SignaturePacket, content: &Hasher, keyring: &Keyring, now
 /// [`SignaturePacket::hash`], then [`verify`]. `now` is in Unix seconds.
 #[must_use]
 pub fn preflight(packet: &SignaturePacket, keyring: &Keyring, now: i64) -> Option<Outcome> {
-    resolve(packet, keyring, now).err()
+    resolve(packet, keyring, now).err().map(Refusal::into_outcome)
 }
 
-/// The key to check with, and the time of the signature, if only the content is missing for an answer.
+/// Who to check with, if only the content is missing for an answer.
+struct Candidate<'a> {
+    certificate: &'a Certificate,
+    component: &'a Component,
+    created: u32,
+}
+
+/// An answer that needs no content.
+struct Refusal<'a> {
+    state: State,
+    detail: String,
+    certificate: Option<&'a Certificate>,
+    /// A keyring may hold several copies of one certificate, older and newer: a renewal in another copy may undo an
+    /// expiry, but nothing undoes a revocation.
+    is_final: bool,
+}
+
+impl<'a> Refusal<'a> {
+    fn new(state: State, detail: impl Into<String>) -> Self {
+        Self { state, detail: detail.into(), certificate: None, is_final: false }
+    }
+
+    const fn of(mut self, certificate: &'a Certificate) -> Self {
+        self.certificate = Some(certificate);
+        self
+    }
+
+    fn into_outcome(self) -> Outcome {
+        let user_id = self.certificate.and_then(Certificate::primary_user_id).map(str::to_owned);
+        Outcome { user_id, ..Outcome::not_valid(self.state, self.detail) }
+    }
+}
+
+/// The least bad of what all matching components say.
 fn resolve<'a>(
     packet: &SignaturePacket,
     keyring: &'a Keyring,
     now: i64,
-) -> Result<(&'a Certificate, &'a Component, u32), Outcome> {
-    let mut candidates = keyring.candidates(packet).peekable();
-    if candidates.peek().is_none() {
-        return Err(unknown_key(packet));
+) -> Result<Candidate<'a>, Refusal<'a>> {
+    let mut best = None;
+    let mut least: Option<Refusal<'a>> = None;
+    for (certificate, component) in keyring.candidates(packet) {
+        match judge(packet, component, now) {
+            Ok(created) => best = best.or(Some(Candidate { certificate, component, created })),
+            Err(refusal) if refusal.is_final => return Err(refusal.of(certificate)),
+            Err(refusal) if least.as_ref().is_none_or(|old| refusal.state < old.state) => {
+                least = Some(refusal.of(certificate));
+            }
+            Err(_) => {}
+        }
     }
-    let mut best: Option<Result<_, Outcome>> = None;
-    for (certificate, component) in candidates {
-        let this = match judge(packet, component, now) {
-            Ok(created) => Ok((certificate, component, created)),
-            Err(Refusal::Final(outcome)) => return Err(outcome.of(certificate)),
-            Err(Refusal::This(outcome)) => Err(outcome.of(certificate)),
-        };
-        best = match (best, this) {
-            (Some(Ok(old)), _) => Some(Ok(old)),
-            (_, Ok(new)) => Some(Ok(new)),
-            (Some(Err(old)), Err(new)) => Some(Err(if new.state < old.state { new } else { old })),
-            (None, Err(new)) => Some(Err(new)),
-        };
-    }
-    best.unwrap_or_else(|| Err(unknown_key(packet)))
+    best.ok_or_else(|| least.unwrap_or_else(|| unknown_key(packet)))
 }
 
-fn unknown_key(packet: &SignaturePacket) -> Outcome {
+fn unknown_key(packet: &SignaturePacket) -> Refusal<'static> {
     let issuer = packet.issuer_hex();
-    let detail = if issuer.is_empty() {
-        "the signature does not say which key made it".to_owned()
+    if issuer.is_empty() {
+        Refusal::new(State::UnknownKey, "the signature does not say which key made it")
     } else {
-        format!("key {issuer} is not in the keyring")
-    };
-    Outcome::not_valid(State::UnknownKey, detail)
-}
-
-/// A keyring may hold several copies of one certificate, older and newer.
-enum Refusal {
-    /// Another copy may have better news (a renewal).
-    This(Outcome),
-    /// No other copy can undo this (a revocation).
-    Final(Outcome),
+        Refusal::new(State::UnknownKey, format!("key {issuer} is not in the keyring"))
+    }
 }
 
 /// What can be said of `packet` if `component` made it; the creation time if nothing is against it.
-fn judge(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u32, Refusal> {
-    let refuse = |state, detail: String| Err(Refusal::This(Outcome::not_valid(state, detail)));
+fn judge(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u32, Refusal<'static>> {
+    let refuse = |state, detail: String| Err(Refusal::new(state, detail));
+    let key = component.fingerprint();
     if let Some(weak) = packet.is_weak().or_else(|| component.weak().map(str::to_owned)) {
         return refuse(State::Weak, weak);
     }
@@ -218,10 +232,10 @@ fn judge(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u3
         return refuse(State::Weak, format!("{} is not a hash that Sealwright checks", packet.hash_name()));
     }
     if let Some(unchecked) = component.unchecked() {
-        return refuse(State::Weak, format!("{} key: {unchecked}", component.algorithm_name()));
+        return refuse(State::Weak, format!("{} key {key}: {unchecked}", component.algorithm_name()));
     }
     if let Some(problem) = component.binding_problem() {
-        return refuse(State::UnknownKey, format!("key {}: {problem}", component.fingerprint()));
+        return refuse(State::UnknownKey, format!("key {key}: {problem}"));
     }
     if packet.signature_type() != 0 {
         let kind = packet.signature_type();
@@ -231,25 +245,24 @@ fn judge(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u3
         );
     }
     if !component.can_have_made(packet) {
-        let (version, algorithm) = (packet.version(), packet.key_algorithm_name());
-        let detail = format!(
-            "a version {version} {algorithm} signature cannot come from {} key {}",
-            component.algorithm_name(),
-            component.fingerprint()
+        let (version, its) = (packet.version(), packet.key_algorithm_name());
+        let own = component.algorithm_name();
+        return refuse(
+            State::Bad,
+            format!("{own} key {key} cannot have made a version {version} {its} signature"),
         );
-        return refuse(State::Bad, detail);
     }
     if let Some(kind) = packet.critical_unknown() {
         return refuse(State::Bad, format!("its critical subpacket {kind} is not understood"));
     }
     if !component.can_sign() {
-        return refuse(State::Bad, format!("key {} is not meant for signing data", component.fingerprint()));
+        return refuse(State::Bad, format!("key {key} is not meant for signing data"));
     }
     judge_time(packet, component, now)
 }
 
-fn judge_time(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u32, Refusal> {
-    let refuse = |state, detail: String| Err(Refusal::This(Outcome::not_valid(state, detail)));
+fn judge_time(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u32, Refusal<'static>> {
+    let refuse = |state, detail: String| Err(Refusal::new(state, detail));
     let Some(created) = packet.created() else {
         return refuse(State::Malformed, "it has no creation time".to_owned());
     };
@@ -260,12 +273,13 @@ fn judge_time(packet: &SignaturePacket, component: &Component, now: i64) -> Resu
         return refuse(State::Future, format!("it was made {ahead} seconds after this machine's clock"));
     }
     if let Some(revocation) = component.revoked_at(at) {
+        let revoked = revocation.created;
         let detail = if revocation.hard {
-            format!("key {key} was revoked at {}: nothing that it signed counts", revocation.created)
+            format!("key {key} was revoked at {revoked}: nothing that it signed counts")
         } else {
-            format!("key {key} was revoked at {}, and signed this at {at}", revocation.created)
+            format!("key {key} was revoked at {revoked}, and signed this at {at}")
         };
-        return Err(Refusal::Final(Outcome::not_valid(State::Expired, detail)));
+        return Err(Refusal { is_final: true, ..Refusal::new(State::Expired, detail) });
     }
     if component.expired_at(at) {
         let end = component.expires().unwrap_or_default();
