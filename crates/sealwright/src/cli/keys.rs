@@ -242,6 +242,9 @@ async fn export(connection: &Connection, args: ExportArgs) -> Result<(), Failure
 async fn import_key(connection: &Connection, args: ImportArgs, context: Context) -> Result<(), Failure> {
     let secret = import::read_secret(&args.file, args.passphrase_file.as_deref(), args.subkey.as_deref())
         .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
+    for warning in secret.warnings() {
+        terminal::err(&format!("Warning: {}", terminal::safe(warning)));
+    }
     let key = connection.import(&args.name, secret).await.map_err(refused)?;
     show(&KeyView::of(&key), context);
     Ok(())
