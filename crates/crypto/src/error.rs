@@ -12,8 +12,8 @@ pub enum Error {
         /// The rule that it breaks.
         reason: &'static str,
     },
-    /// rPGP refused a packet, an armor block or a certificate.
-    #[error("malformed {what}: {source}")]
+    /// rPGP refused a packet or a certificate; its reason is the source.
+    #[error("malformed {what}")]
     Packet {
         /// The thing that was parsed.
         what: &'static str,

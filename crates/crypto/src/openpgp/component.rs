@@ -120,13 +120,20 @@ impl Component {
         self.standing.may_sign
     }
 
+    /// A subkey is valid only while its primary key is, and worth no more than the signature that binds it.
+    pub(crate) fn inherit(&mut self, primary: &Self) {
+        self.standing.inherit(&primary.standing);
+        let inherited = primary.weak().map(|weak| format!("its primary key is weak: {weak}"));
+        self.weak = self.weak.take().or(inherited);
+    }
+
     /// What is wrong with the self-signatures that should bind it.
     #[must_use]
     pub const fn binding_problem(&self) -> Option<&'static str> {
         self.standing.problem
     }
 
-    /// Why signatures by this key are worth little: DSA, or RSA under 2048 bits.
+    /// Why signatures by this key are worth little: it or its primary key is DSA, or RSA under 2048 bits.
     #[must_use]
     pub fn weak(&self) -> Option<&str> {
         self.weak.as_deref()

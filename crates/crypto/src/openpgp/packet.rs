@@ -18,6 +18,8 @@ use crate::openpgp::framing::{self, Reader, tag};
 use subpacket::Areas;
 
 mod subpacket;
+#[cfg(test)]
+mod tests;
 
 /// Longest signature packet in bytes. An RSA-8192 signature with all usual subpackets has 1.3 KB, a signature of
 /// ML-DSA-87 5 KB; gpg embeds user ids and keyserver names, and still stays far below.

@@ -167,3 +167,75 @@ fn push_mpi(out: &mut Vec<u8>, number: &[u8]) -> Result<(), Error> {
     out.extend_from_slice(number);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Hasher;
+
+    fn template(key: KeyAlgorithm) -> Template {
+        Template {
+            hash: HashAlgorithm::Sha256,
+            key,
+            issuer: Fingerprint::v4([9; 20]),
+            created: 1,
+            salt: None,
+        }
+    }
+
+    fn unsigned(key: KeyAlgorithm) -> Unsigned {
+        template(key).finish(&Hasher::new(HashAlgorithm::Sha256).midstate()).unwrap()
+    }
+
+    #[test]
+    fn content_of_another_hash_and_issuers_of_version_6_are_refused() {
+        let other = Hasher::new(HashAlgorithm::Sha512).midstate();
+        assert!(matches!(template(KeyAlgorithm::Ed25519).finish(&other), Err(Error::Malformed { .. })));
+        let template = Template { issuer: Fingerprint::v6([9; 32]), ..template(KeyAlgorithm::Ed25519) };
+        let content = Hasher::new(HashAlgorithm::Sha256).midstate();
+        assert!(matches!(template.finish(&content), Err(Error::Unsupported { .. })));
+    }
+
+    #[test]
+    fn raw_signatures_of_another_length_or_value_are_refused() {
+        for (key, good) in
+            [(KeyAlgorithm::Rsa(2048), 256), (KeyAlgorithm::Rsa(3072), 384), (KeyAlgorithm::Ed25519, 64)]
+        {
+            assert!(unsigned(key).pack(&vec![1; good]).is_ok());
+            for bad in [0, 31, 32, 63, 65, good - 1, good + 1] {
+                assert!(unsigned(key).pack(&vec![1; bad]).is_err(), "{key} {bad}");
+            }
+            assert!(unsigned(key).pack(&vec![0; good]).is_err(), "{key} zero");
+        }
+    }
+
+    #[test]
+    fn numbers_lose_their_leading_zeros_and_no_more() {
+        for (number, want) in [
+            (&[0x80, 0][..], &[0, 16, 0x80, 0][..]),
+            (&[0x01, 0xff], &[0, 9, 0x01, 0xff]),
+            (&[0, 0, 0x01], &[0, 1, 0x01]),
+            (&[0, 0x7f, 0], &[0, 15, 0x7f, 0]),
+        ] {
+            let mut out = Vec::new();
+            push_mpi(&mut out, number).unwrap();
+            assert_eq!(out, want);
+        }
+        assert!(push_mpi(&mut Vec::new(), &[0, 0]).is_err());
+        assert!(push_mpi(&mut Vec::new(), &vec![0xff; 9000]).is_err());
+    }
+
+    #[test]
+    fn the_trailer_is_hashed_after_the_content() {
+        let mut content = Hasher::new(HashAlgorithm::Sha256);
+        content.update(b"content");
+        let unsigned = template(KeyAlgorithm::Ed25519).finish(&content.midstate()).unwrap();
+        let hashed = [
+            &b"content"[..],
+            &[4, 0, 22, 8, 0, 29, 5, 2, 0, 0, 0, 1, 22, 33, 4],
+            &[9; 20],
+            &[4, 0xff, 0, 0, 0, 35],
+        ];
+        assert_eq!(unsigned.digest(), Hasher::digest(HashAlgorithm::Sha256, &hashed.concat()));
+    }
+}

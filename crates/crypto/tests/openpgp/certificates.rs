@@ -5,7 +5,7 @@ use sealwright_crypto::error::Error;
 use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 
-use crate::{NOW, fixture};
+use crate::{NOW, fixture, packets, vector, without};
 
 fn certificate(name: &str) -> Certificate {
     Certificate::parse(&fixture(&format!("pgp-key/{name}"))).unwrap()
@@ -187,25 +187,96 @@ fn user_ids_come_primary_first() {
 #[test]
 fn a_certificate_with_every_signature_removed_is_read_and_binds_nothing() {
     let whole = certificate("gen_certonly-expsub-livesub.pub.asc").to_binary();
-    let mut bare = Vec::new();
-    let mut rest = &whole[..];
-    while let [head, ..] = rest {
-        // gpg writes old headers with one or two length bytes.
-        let (tag, header, len) = match head & 3 {
-            0 => ((head >> 2) & 15, 2, usize::from(rest[1])),
-            1 => ((head >> 2) & 15, 3, usize::from(u16::from_be_bytes([rest[1], rest[2]]))),
-            _ => panic!("another header"),
-        };
-        let (packet, tail) = rest.split_at(header + len);
-        if tag != 2 {
-            bare.extend_from_slice(packet);
-        }
-        rest = tail;
-    }
+    let bare = without(&whole, |tag, _| tag == 2);
     let certificate = Certificate::parse(&bare).unwrap();
     assert!(certificate.user_ids().is_empty());
     assert_eq!(certificate.components().len(), 3);
     for component in certificate.components() {
         assert!(component.binding_problem().is_some() && !component.can_sign());
     }
+}
+
+#[test]
+fn a_signing_subkey_that_has_not_signed_back_does_not_sign() {
+    let whole = certificate("gen_certonly-expsub-livesub.pub.asc").to_binary();
+    let mut bare = Vec::new();
+    for (tag, packet) in packets(&whole) {
+        // In the bindings (type 0x18) gpg keeps the back signature in the unhashed area, which nothing protects.
+        let body = &packet[if packet[0] & 3 == 0 { 2 } else { 3 }..];
+        if tag != 2 || body[1] != 0x18 {
+            bare.extend(packet);
+            continue;
+        }
+        let hashed = 6 + usize::from(u16::from_be_bytes([body[4], body[5]]));
+        let unhashed = usize::from(u16::from_be_bytes([body[hashed], body[hashed + 1]]));
+        let rest = [&body[..hashed], &[0, 0], &body[hashed + 2 + unhashed..]].concat();
+        bare.extend(crate::forge::packet(&rest));
+    }
+    let certificate = Certificate::parse(&bare).unwrap();
+    for subkey in &certificate.components()[1..] {
+        assert!(!subkey.can_sign());
+        assert!(subkey.binding_problem().unwrap().contains("has not signed"));
+    }
+    assert!(certificate.signing_components(NOW).is_empty());
+}
+
+#[test]
+fn a_binding_moved_to_another_certificate_does_not_bind() {
+    let mine = certificate("gen_rsa4096.pub.asc").to_binary();
+    let theirs = packets(&certificate("gen_certonly-expsub-livesub.pub.asc").to_binary());
+    let subkeys = theirs.iter().position(|(tag, _)| *tag == 14).unwrap();
+    let stolen: Vec<u8> = theirs[subkeys..].iter().flat_map(|(_, packet)| packet.clone()).collect();
+    let certificate = Certificate::parse(&[mine, stolen].concat()).unwrap();
+    assert_eq!(certificate.components().len(), 3);
+    assert!(certificate.components()[1..].iter().all(|subkey| subkey.binding_problem().is_some()));
+    assert_eq!(certificate.signing_components(NOW).len(), 1);
+}
+
+#[test]
+fn revoked_user_ids_are_not_listed_and_revoked_keys_are_warned_of() {
+    let revoked = Certificate::parse(&vector("subrevoked.pub.asc")).unwrap();
+    assert_eq!(revoked.user_ids(), ["subrevoked <subrevoked@vector.invalid>"]);
+    let certification_revocation = |tag: u8, packet: &[u8]| tag == 2 && packet[3] == 0x30;
+    let before = Certificate::parse(&without(&revoked.to_binary(), certification_revocation)).unwrap();
+    assert_eq!(before.user_ids().len(), 2);
+    let hard = Certificate::parse(&vector("revoked-hard.pub.asc")).unwrap();
+    assert!(hard.warnings_at(NOW).iter().any(|warning| warning.contains("revoked")));
+    assert!(hard.signing_components(NOW).is_empty());
+    assert!(hard.components()[0].unfit_to_sign(NOW).unwrap().contains("revoked"));
+}
+
+#[test]
+fn the_newest_self_signature_counts() {
+    let old = Certificate::parse(&vector("renewed-old.pub.asc")).unwrap();
+    let new = Certificate::parse(&vector("renewed-new.pub.asc")).unwrap();
+    assert_eq!((old.expires(), new.expires()), (Some(1_772_323_200), Some(1_830_297_600)));
+    // Both self-signatures in one certificate, in either order.
+    let (old, new) = (packets(&old.to_binary()), packets(&new.to_binary()));
+    let [key, id, first] = &old[..] else { panic!("key, user id, self-signature") };
+    let second = new.last().unwrap();
+    for order in [[first, second], [second, first]] {
+        let bytes: Vec<u8> =
+            [key, id, order[0], order[1]].into_iter().flat_map(|(_, packet)| packet.clone()).collect();
+        assert_eq!(Certificate::parse(&bytes).unwrap().expires(), Some(1_830_297_600));
+    }
+}
+
+#[test]
+fn a_user_id_that_was_changed_is_not_listed() {
+    let whole = certificate("gen_rsa4096.pub.asc").to_binary();
+    let change = |(tag, mut packet): (u8, Vec<u8>)| {
+        packet[2] ^= u8::from(tag == 13);
+        packet
+    };
+    let changed: Vec<u8> = packets(&whole).into_iter().flat_map(change).collect();
+    assert!(Certificate::parse(&changed).unwrap().user_ids().is_empty());
+}
+
+#[test]
+fn too_many_pieces_are_refused_by_a_named_limit() {
+    let whole = certificate("gen_rsa4096.pub.asc").to_binary();
+    let user = [0xb4, 1, b'x'];
+    let many = [whole, user.repeat(300)].concat();
+    let error = Certificate::parse(&many).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { limit: 256, .. }), "{error}");
 }

@@ -6,7 +6,7 @@ use sealwright_crypto::openpgp::verify::State;
 
 use crate::forge::{Forge, Shape, mpi, packet};
 use crate::interop::{check, read_signature};
-use crate::{NOW, fixture, vector};
+use crate::{NOW, fixture, vector, without};
 
 const CONTENT: &[u8] = b"content";
 
@@ -66,6 +66,30 @@ fn sha1_sha224_and_dsa_are_weak_before_the_content_is_looked_at() {
     let old = read_signature(&fixture("pgp-sig/rhs_testpkg-1.rpm.hdr.sig"));
     assert!(old.is_weak().unwrap().contains("SHA-1"));
     assert_eq!(check(&old, CONTENT, &keyring(&["rhs_gpgkey.asc"]), NOW).state, State::Weak);
+}
+
+#[test]
+fn rsa_keys_under_2048_bits_are_weak_and_warned_of() {
+    let ring = Keyring::parse_many(&vector("rsa1024.pub.asc")).unwrap();
+    let packet = read_signature(&vector("rsa1024.asc"));
+    assert_eq!(check(&packet, &vector("content.txt"), &ring, NOW).state, State::Weak);
+    let certificate = &ring.certificates()[0];
+    assert!(certificate.warnings().iter().any(|warning| warning.contains("rsa1024")));
+    assert_eq!(certificate.components()[0].algorithm(), None);
+}
+
+/// Whoever breaks the primary key can bind a subkey of their own.
+#[test]
+fn a_strong_subkey_of_a_weak_primary_key_is_weak() {
+    let certificate = Certificate::parse(&vector("weak-primary.pub.asc")).unwrap();
+    let [primary, subkey] = certificate.components() else { panic!("two components") };
+    assert!(primary.weak().is_some());
+    assert_eq!(subkey.algorithm_name(), "rsa2048");
+    assert!(subkey.weak().unwrap().contains("primary"));
+    let packet = read_signature(&vector("weak-primary.asc"));
+    let mut ring = Keyring::new();
+    ring.push(certificate);
+    assert_eq!(check(&packet, &vector("content.txt"), &ring, NOW).state, State::Weak);
 }
 
 #[test]
@@ -237,4 +261,52 @@ fn the_order_is_how_bad_it_is_and_the_names_are_those_of_the_report() {
     let names = State::ALL.map(State::name);
     let want = ["valid", "unsigned", "unknown-key", "future", "expired", "weak", "malformed", "bad"];
     assert_eq!(names, want);
+}
+
+#[test]
+fn revocation_spoils_by_its_reason_and_time() {
+    let content = vector("content.txt");
+    for (name, before, after) in [
+        ("revoked-hard", State::Expired, State::Expired),
+        ("revoked-noreason", State::Expired, State::Expired),
+        ("revoked-soft", State::Valid, State::Expired),
+        ("subrevoked", State::Valid, State::Expired),
+    ] {
+        let ring = Keyring::parse_many(&vector(&format!("{name}.pub.asc"))).unwrap();
+        for (when, want) in [("before", before), ("after", after)] {
+            let packet = read_signature(&vector(&format!("{name}-{when}.asc")));
+            let outcome = check(&packet, &content, &ring, NOW);
+            assert_eq!(outcome.state, want, "{name} {when}: {:?}", outcome.detail);
+            assert_eq!(
+                outcome.detail.is_some_and(|detail| detail.contains("revoked")),
+                want == State::Expired
+            );
+        }
+    }
+}
+
+#[test]
+fn a_renewal_in_the_keyring_mends_an_expiry_and_nothing_mends_a_revocation() {
+    let content = vector("content.txt");
+    let [old, new] = ["renewed-old.pub.asc", "renewed-new.pub.asc"].map(vector);
+    let packet = read_signature(&vector("renewed.asc"));
+    let state = |rings: &[&[u8]]| {
+        let ring = Keyring::parse_many(&rings.concat()).unwrap();
+        check(&packet, &content, &ring, NOW).state
+    };
+    assert_eq!(state(&[&old]), State::Expired);
+    for rings in [&[&new[..]][..], &[&old, &new], &[&new, &old]] {
+        assert_eq!(state(rings), State::Valid);
+    }
+    let revoked = Certificate::parse(&vector("revoked-hard.pub.asc")).unwrap().to_binary();
+    let live = without(&revoked, |tag, packet| tag == 2 && packet[3] == 0x20);
+    let packet = read_signature(&vector("revoked-hard-before.asc"));
+    for (rings, want) in [
+        ([&live[..], &[]], State::Valid),
+        ([&live, &revoked], State::Expired),
+        ([&revoked, &live], State::Expired),
+    ] {
+        let ring = Keyring::parse_many(&rings.concat()).unwrap();
+        assert_eq!(check(&packet, &content, &ring, NOW).state, want);
+    }
 }

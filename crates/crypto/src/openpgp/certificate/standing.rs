@@ -27,11 +27,10 @@ pub(super) fn evaluate(parts: Parts) -> Result<(Vec<Component>, Vec<Identity>), 
     let mut components = vec![primary];
     for (subkey, signatures) in subkeys {
         let mut component = Component::new(Key::Subkey(subkey.clone()))?;
-        let mut standing = subkey_standing(&key, &component, &subkey, &signatures);
+        component.standing = subkey_standing(&key, &component, &subkey, &signatures);
         if let Some(primary) = components.first() {
-            standing.inherit(&primary.standing);
+            component.inherit(primary);
         }
-        component.standing = standing;
         components.push(component);
     }
     Ok((components, users.into_iter().map(|(identity, _)| identity).collect()))
@@ -89,8 +88,8 @@ impl SelfSignature {
 }
 
 impl Standing {
-    /// A subkey is valid only while its primary key is.
-    fn inherit(&mut self, primary: &Self) {
+    /// End, revocation and faults of the primary key are its subkeys' too.
+    pub(crate) fn inherit(&mut self, primary: &Self) {
         self.expires = earliest(self.expires, primary.expires);
         self.revocations.extend_from_slice(&primary.revocations);
         if primary.problem.is_some() {
@@ -204,4 +203,14 @@ fn revocation(signature: &Signature) -> Option<Revocation> {
     let soft = [RevocationCode::KeySuperseded, RevocationCode::KeyRetired];
     let hard = signature.revocation_reason_code().is_none_or(|code| !soft.contains(code));
     Some(Revocation { created: signature.created()?.as_secs(), hard })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_ids_cannot_steer_a_terminal() {
+        assert_eq!(printable(b"a\x1b[2Jb\n\xff \xc3\xa9"), "a\u{fffd}[2Jb\u{fffd}\u{fffd} \u{e9}");
+    }
 }
