@@ -167,6 +167,7 @@ fn report(index: usize, path: PathBuf, outcome: Result<Done, Error>) -> FileRepo
         format: None,
         outcome,
         notes: Vec::new(),
+        warnings: Vec::new(),
         size: 0,
         sent_bytes: 0,
         elapsed: Duration::ZERO,

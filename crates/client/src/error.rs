@@ -4,7 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sealwright_proto::status::{Blame, Code, Fault, Retry};
+use sealwright_proto::status::Fault;
+
+pub use sealwright_proto::status::{Blame, Code, Retry};
 
 /// What a path is instead of a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

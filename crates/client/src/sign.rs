@@ -75,8 +75,10 @@ pub struct FileReport {
     pub format: Option<&'static str>,
     /// What was done, or why not.
     pub outcome: Result<Done, Error>,
-    /// What a user should know.
+    /// What a user may want to know: "payload not checked".
     pub notes: Vec<String>,
+    /// What a user must know: "hard link broken ...".
+    pub warnings: Vec<String>,
     /// Size of the file before, in bytes; 0 if it could not be opened.
     pub size: u64,
     /// Bytes sent to the server.
@@ -123,7 +125,6 @@ pub struct Signed {
 pub(crate) struct Pending {
     prepared: Prepared,
     place: StagedPlace,
-    notes: Vec<String>,
 }
 
 enum StagedPlace {
@@ -141,6 +142,7 @@ enum Step {
 struct Trail {
     format: Option<&'static str>,
     notes: Vec<String>,
+    warnings: Vec<String>,
     size: u64,
     sent_bytes: u64,
     request_id: Option<String>,
@@ -193,6 +195,7 @@ impl Signer {
             format: trail.format,
             outcome,
             notes: trail.notes,
+            warnings: trail.warnings,
             size: trail.size,
             sent_bytes: trail.sent_bytes,
             elapsed: begun.elapsed(),
@@ -208,11 +211,10 @@ impl Signer {
         })
         .await?;
         *trail = learnt;
-        let mut pending = match step? {
+        let pending = match step? {
             Step::Done(done) => return Ok(done),
             Step::Ask(pending) => pending,
         };
-        trail.notes.append(&mut pending.notes);
         let name = entry.shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let group = self.group(&pending.prepared, name, trail.size);
         let answer = self.connection.sign(&group).await?;
@@ -221,9 +223,9 @@ impl Signer {
         let this = Arc::clone(self);
         let signed = blocking(move || this.finish(pending, answer)).await??;
         if signed.written.other_links > 0 {
-            trail.notes.push(hard_link_note(signed.written.other_links));
+            trail.warnings.push(hard_link_note(signed.written.other_links));
         }
-        trail.notes.extend(signed.written.notes.iter().map(|note| (*note).to_owned()));
+        trail.warnings.extend(signed.written.notes.iter().map(|note| (*note).to_owned()));
         Ok(Done::Signed(signed))
     }
 
@@ -245,12 +247,12 @@ impl Signer {
 
     /// Everything up to asking. Runs on a thread that may block.
     fn prepare(&self, entry: &Entry, trail: &mut Trail) -> Result<Step, Error> {
-        if entry.is_detection_cheap_first() && !self.is_package(entry)? {
+        if entry.is_found() && !self.is_package(entry)? {
             return Ok(Step::Done(Done::Skipped));
         }
         let source = Arc::new(SourceFile::open_locked(entry)?);
         trail.size = source.len();
-        trail.notes.extend(source.notes().iter().map(|note| (*note).to_owned()));
+        trail.warnings.extend(source.notes().iter().map(|note| (*note).to_owned()));
         let format = detect::format(&source, self.request.format)?;
         trail.format = Some(format.name());
         let preparation = format.prepare(&*source, &self.request.options, &self.certificate)?;
@@ -281,7 +283,7 @@ impl Signer {
         let growth_max = prepared.plan.growth_max(self.packet_len_max()?);
         let staged = Staged::stage(source, target, growth_max)?;
         let place = StagedPlace::File(Box::new(staged));
-        Ok(Step::Ask(Pending { prepared, place, notes: Vec::new() }))
+        Ok(Step::Ask(Pending { prepared, place }))
     }
 
     fn stage_sidecar(
@@ -302,7 +304,7 @@ impl Signer {
             return Ok(Step::Done(Done::WouldSign { signatures: prepared.items.len() }));
         }
         let place = StagedPlace::Sidecar(beside.stage()?, source);
-        Ok(Step::Ask(Pending { prepared, place, notes: Vec::new() }))
+        Ok(Step::Ask(Pending { prepared, place }))
     }
 
     /// The file stays as it is; with `--output` it is copied, so that the directory is complete.
@@ -358,7 +360,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 impl Entry {
     /// Files found by `-r` are looked at before they are locked: most of a tree is not ours to touch.
-    const fn is_detection_cheap_first(&self) -> bool {
+    const fn is_found(&self) -> bool {
         matches!(self.place, Place::Found { .. })
     }
 }

@@ -24,10 +24,25 @@ pub struct StripReport {
     pub format: Option<&'static str>,
     /// What was done, or why not.
     pub outcome: Result<Stripped, Error>,
-    /// What a user should know.
-    pub notes: Vec<String>,
+    /// What a user must know.
+    pub warnings: Vec<String>,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+impl StripReport {
+    /// Of a file that could not even be listed.
+    #[must_use]
+    pub const fn failed(path: PathBuf, error: Error) -> Self {
+        Self {
+            index: 0,
+            path,
+            format: None,
+            outcome: Err(error),
+            warnings: Vec::new(),
+            elapsed: Duration::ZERO,
+        }
+    }
 }
 
 /// What was done with one file.
@@ -52,7 +67,7 @@ pub fn strip(index: usize, entry: &Entry, effect: Effect, output: Option<&Output
         path: entry.shown.clone(),
         format: None,
         outcome: Ok(Stripped::Skipped),
-        notes: Vec::new(),
+        warnings: Vec::new(),
         elapsed: Duration::ZERO,
     };
     let outcome = run(entry, effect, output, &mut report);
@@ -85,8 +100,8 @@ fn run(
     let growth = edits.new_len().saturating_sub(source.len());
     let written = Staged::stage(source, target, growth)?.commit(&edits)?;
     if written.other_links > 0 {
-        report.notes.push(crate::sign::hard_link_note(written.other_links));
+        report.warnings.push(crate::sign::hard_link_note(written.other_links));
     }
-    report.notes.extend(written.notes.iter().map(|note| (*note).to_owned()));
+    report.warnings.extend(written.notes.iter().map(|note| (*note).to_owned()));
     Ok(Stripped::Written(written))
 }

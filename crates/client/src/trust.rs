@@ -35,6 +35,18 @@ pub async fn from_server(connection: &Connection, key: &str) -> Result<Keyring, 
     Ok(of(key.parse_certificate()?.0))
 }
 
+/// The certificates of all keys of the server.
+///
+/// # Errors
+/// The connection was lost, or a certificate cannot be parsed.
+pub async fn all_of_server(connection: &Connection) -> Result<Keyring, Error> {
+    let mut all = Keyring::default();
+    for key in connection.list().await? {
+        all.push(key.parse_certificate()?.0);
+    }
+    Ok(all)
+}
+
 /// A keyring of one certificate.
 #[must_use]
 pub fn of(certificate: Certificate) -> Keyring {

@@ -1,0 +1,391 @@
+//! `sealwright sign`.
+
+pub(crate) mod format_options;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use sealwright_client::apply::OutputDirectory;
+use sealwright_client::batch::{self, Observer, Stop, Summary};
+use sealwright_client::connection::{Connection, Priority};
+use sealwright_client::error::Error;
+use sealwright_client::sign::{Done, Effect, FileReport, Request, Signed, Signer};
+use sealwright_client::source::{self, Directories};
+use sealwright_crypto::algorithm::HashAlgorithm;
+use sealwright_formats::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
+use serde::Serialize;
+
+use crate::cli::Context;
+use crate::cli::sign::format_options::{FormatArgs, FormatName};
+use crate::config::{KEY_VARIABLE, Places};
+use crate::embedded::Embedded;
+use crate::failure::{Exit, Failure};
+use crate::output::{FailureView, Output, PathView, milliseconds, short_fingerprint, shown};
+use crate::terminal;
+
+/// `sealwright sign`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Key to sign with: name, or fingerprint of the certificate or the signing subkey.
+    #[arg(long, value_name = "NAME", env = KEY_VARIABLE)]
+    key: String,
+    /// Format of the files; default: recognised by their content.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<FormatName>,
+    /// Files in hand at once.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
+    /// Sign the packages in directories, and in those beneath; links are not followed.
+    #[arg(long, short)]
+    recursive: bool,
+    /// Write signed copies into this directory and leave the files as they are.
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// What to do with a file that is signed already.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = IfSignedArg::Replace)]
+    if_signed: IfSignedArg,
+    /// Sign again even if exactly this signature is there.
+    #[arg(long)]
+    force: bool,
+    /// Hash algorithm of the signature.
+    #[arg(long, value_enum, value_name = "HASH", default_value_t = HashArg::Sha256)]
+    hash: HashArg,
+    /// Check everything, ask for no signature, write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Read the payload and compare it with its digests before the header is signed.
+    #[arg(long)]
+    check_payload: bool,
+    /// Put a random salt into each signature, so that two of one second differ.
+    #[arg(long)]
+    salt: bool,
+    #[command(flatten)]
+    of_formats: FormatArgs,
+    /// Files, or directories with -r; `-` signs standard input (--format detached).
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+/// `--if-signed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum IfSignedArg {
+    /// Only the new signature remains.
+    Replace,
+    /// Leave the file as it is.
+    Skip,
+    /// Keep other keys' signatures.
+    Add,
+    /// Fail.
+    Refuse,
+}
+
+/// `--hash`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum HashArg {
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+/// Carries out `sign` over the embedded default.
+pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
+    let streamed = args.paths.iter().any(|path| path == Path::new(source::stdin::NAME));
+    if streamed && (args.paths.len() > 1 || args.output.is_some() || args.recursive) {
+        return Err(Failure::usage(
+            "standard input (-) is signed alone",
+            "Name - as the only path, without -r and --output.",
+        ));
+    }
+    let stop = Stop::on_signals()
+        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
+    let places = Places::from_environment().map_err(|error| {
+        Failure::unreachable(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
+    })?;
+    let embedded = Embedded::start(&places).await?;
+    let outcome = if streamed {
+        sign_standard_input(&args, &embedded.connection, context).await
+    } else {
+        sign_files(&args, &embedded.connection, context, &stop).await
+    };
+    embedded.stop().await;
+    outcome
+}
+
+async fn sign_files(
+    args: &Args,
+    connection: &Connection,
+    context: Context,
+    stop: &Stop,
+) -> Result<Exit, Failure> {
+    let output = output_directory(args)?;
+    let signer = Signer::new(connection.clone(), &args.key, request(args)?, output).await;
+    let signer = Arc::new(signer.map_err(|error| refused(&error))?);
+    let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
+    let listing = source::list(&args.paths, directories);
+    let mut printer = Printer { output: Output::new(context, listing.len()), dry_run: args.dry_run };
+    let jobs = args.jobs.map_or_else(batch::default_jobs, usize::from);
+    let summary = batch::sign(&signer, listing, jobs, stop, &mut printer).await;
+    printer.output.finish();
+    terminal::err(&summary_line(&summary, &signer, args.dry_run));
+    if summary.not_begun > 0 {
+        terminal::err("Stopped. Run the same command again to go on: finished files are left as they are.");
+    } else {
+        printer.output.retry(&command(args), &args.paths);
+    }
+    Ok(if summary.failed > 0 || summary.not_begun > 0 { Exit::Failed } else { Exit::Done })
+}
+
+/// A dry run makes no directory either.
+fn output_directory(args: &Args) -> Result<Option<OutputDirectory>, Failure> {
+    let Some(dir) = args.output.as_deref().filter(|dir| !args.dry_run || dir.is_dir()) else {
+        return Ok(None);
+    };
+    OutputDirectory::open(dir)
+        .map(Some)
+        .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
+}
+
+async fn sign_standard_input(
+    args: &Args,
+    connection: &Connection,
+    context: Context,
+) -> Result<Exit, Failure> {
+    let signer = Signer::new(connection.clone(), &args.key, request(args)?, None)
+        .await
+        .map_err(|error| refused(&error))?;
+    let signed = Arc::new(signer).sign_stream(std::io::stdin()).await;
+    let signed = signed.map_err(|error| {
+        Failure::failed(format!("standard input: {}", Failure::chain(&error)), error.advice())
+    })?;
+    if context.json {
+        terminal::json(&StreamView {
+            file: source::stdin::NAME,
+            status: "signed",
+            log: signed.log_index,
+            size: signed.read_bytes,
+            sent: signed.sent_bytes,
+            elapsed_ms: milliseconds(signed.elapsed),
+            signature_hex: sealwright_crypto::digest::to_hex(&signed.signature),
+        });
+        return Ok(Exit::Done);
+    }
+    terminal::out_bytes(&signed.signature).map(|()| Exit::Done).map_err(|error| {
+        Failure::failed(format!("cannot write the signature: {error}"), "Check where the output goes.")
+    })
+}
+
+fn request(args: &Args) -> Result<Request, Failure> {
+    let options = SignOptions {
+        hash: match args.hash {
+            HashArg::Sha256 => HashAlgorithm::Sha256,
+            HashArg::Sha384 => HashAlgorithm::Sha384,
+            HashArg::Sha512 => HashAlgorithm::Sha512,
+        },
+        if_signed: match args.if_signed {
+            IfSignedArg::Replace => IfSigned::Replace,
+            IfSignedArg::Skip => IfSigned::Skip,
+            IfSignedArg::Add => IfSigned::Add,
+            IfSignedArg::Refuse => IfSigned::Refuse,
+        },
+        payload: if args.check_payload { PayloadCheck::Always } else { PayloadCheck::WhenRead },
+        repeat: if args.force { Repeat::Force } else { Repeat::Skip },
+        format: args.of_formats.options()?,
+    };
+    Ok(Request {
+        options,
+        format: args.format.map(|format| format.0),
+        salt: args.salt,
+        effect: if args.dry_run { Effect::DryRun } else { Effect::Write },
+        priority: Priority::Interactive,
+    })
+}
+
+fn refused(error: &Error) -> Failure {
+    let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Failed };
+    Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }
+}
+
+/// The command that does the rest: every choice that is not the default.
+fn command(args: &Args) -> Vec<String> {
+    let mut words: Vec<String> =
+        ["sealwright", "sign", "--key", &args.key].iter().map(|word| (*word).to_owned()).collect();
+    let mut option = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.extend([format!("--{name}"), value]);
+        }
+    };
+    let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+    option("format", args.format.map(|format| format.0.to_owned()));
+    option("jobs", args.jobs.map(|jobs| jobs.to_string()));
+    option("output", args.output.as_ref().map(|dir| dir.display().to_string()));
+    let if_signed = Some(args.if_signed).filter(|choice| *choice != IfSignedArg::Replace);
+    option("if-signed", if_signed.and_then(|choice| name(choice.to_possible_value())));
+    let hash = Some(args.hash).filter(|choice| *choice != HashArg::Sha256);
+    option("hash", hash.and_then(|choice| name(choice.to_possible_value())));
+    for (given, value) in args.of_formats.given() {
+        option(given, Some(value.clone()));
+    }
+    let flags = [
+        ("--recursive", args.recursive),
+        ("--force", args.force),
+        ("--dry-run", args.dry_run),
+        ("--check-payload", args.check_payload),
+        ("--salt", args.salt),
+    ];
+    words.extend(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| (*flag).to_owned()));
+    words
+}
+
+fn summary_line(summary: &Summary, signer: &Signer, dry_run: bool) -> String {
+    let mut line = format!("{} {}", summary.signed, if dry_run { "would be signed" } else { "signed" });
+    let mut part = |count: usize, what: &str| {
+        if count > 0 {
+            line.push_str(&format!(", {count} {what}"));
+        }
+    };
+    part(summary.unchanged, "left as they are");
+    part(summary.failed, "failed (unchanged)");
+    part(summary.skipped, "skipped");
+    part(summary.not_begun, "not begun");
+    let key = signer.key();
+    line.push_str(&format!(". Key {} {}", terminal::safe(&key.name), short_fingerprint(&key.fingerprint)));
+    if let Some(id) = &summary.request_id {
+        line.push_str(&format!(", request {id}"));
+    }
+    line
+}
+
+struct Printer {
+    output: Output,
+    dry_run: bool,
+}
+
+impl Observer for Printer {
+    fn finished(&mut self, report: &FileReport) {
+        self.output.advance();
+        let view = FileView::of(report);
+        match &report.outcome {
+            Ok(Done::Skipped) | Err(Error::Stopped) => {}
+            Ok(done) => {
+                self.output.result(&view, &[line(report, done, self.dry_run)]);
+                self.output.warnings(&report.path, &report.warnings);
+            }
+            Err(error) => self.output.failure(report.index, &report.path, error, &view),
+        }
+    }
+}
+
+fn line(report: &FileReport, done: &Done, dry_run: bool) -> String {
+    let path = shown(&report.path);
+    let mut notes = report.notes.clone();
+    let mut text = match done {
+        Done::Signed(signed) => {
+            let written = shown(&signed.written.path);
+            if written.ends_with(&path) || signed.written.path.file_name() == report.path.file_name() {
+                format!("signed     {path}")
+            } else {
+                format!("signed     {path} -> {written}")
+            }
+        }
+        Done::Unchanged { why, copy } => {
+            notes.insert(0, why.clone());
+            let copied = if copy.is_some() { " (copied)" } else { "" };
+            format!("unchanged  {path}{copied}")
+        }
+        Done::WouldSign { signatures } => {
+            notes.insert(0, format!("{signatures} signature{}", if *signatures == 1 { "" } else { "s" }));
+            format!("would sign {path}")
+        }
+        Done::Skipped => format!("skipped    {path}"),
+    };
+    if dry_run {
+        notes.push("dry run".to_owned());
+    }
+    if !notes.is_empty() {
+        text.push_str(&format!(" ({})", terminal::safe(&notes.join("; "))));
+    }
+    text
+}
+
+/// One file of `--json`.
+#[derive(Debug, Serialize)]
+struct FileView<'a> {
+    #[serde(flatten)]
+    path: PathView,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    log: Vec<u64>,
+    size: u64,
+    sent: u64,
+    written: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'static str>,
+    elapsed_ms: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    notes: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+    #[serde(flatten)]
+    failure: Option<FailureView>,
+}
+
+impl<'a> FileView<'a> {
+    fn of(report: &'a FileReport) -> Self {
+        let signed: Option<&Signed> = match &report.outcome {
+            Ok(Done::Signed(signed)) => Some(signed),
+            Ok(Done::Unchanged { .. } | Done::WouldSign { .. } | Done::Skipped) | Err(_) => None,
+        };
+        let (status, why, copy) = match &report.outcome {
+            Ok(Done::Signed(_)) => ("signed", None, None),
+            Ok(Done::Unchanged { why, copy }) => ("unchanged", Some(why.as_str()), copy.as_ref()),
+            Ok(Done::WouldSign { .. }) => ("would-sign", None, None),
+            Ok(Done::Skipped) => ("skipped", None, None),
+            Err(_) => ("failed", None, None),
+        };
+        let written = signed.map(|signed| &signed.written).or(copy);
+        Self {
+            path: PathView::of(&report.path),
+            status,
+            format: report.format,
+            key: signed.map(|signed| signed.issuer.to_string()),
+            log: signed.map(|signed| signed.log_indexes.clone()).unwrap_or_default(),
+            size: report.size,
+            sent: report.sent_bytes,
+            written: written.map_or(0, |written| written.bytes),
+            output: written.map(|written| written.path.to_string_lossy().into_owned()),
+            method: written.map(|written| written.method.name()),
+            elapsed_ms: milliseconds(report.elapsed),
+            request_id: report.request_id.as_deref(),
+            why,
+            notes: &report.notes,
+            warnings: &report.warnings,
+            failure: report.outcome.as_ref().err().map(FailureView::of),
+        }
+    }
+}
+
+/// Standard input of `--json`.
+#[derive(Debug, Serialize)]
+struct StreamView {
+    file: &'static str,
+    status: &'static str,
+    log: u64,
+    size: u64,
+    sent: u64,
+    elapsed_ms: f64,
+    signature_hex: String,
+}
