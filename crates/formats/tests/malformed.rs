@@ -71,7 +71,7 @@ impl Package {
         }
     }
 
-    fn is_refused_for(self, reason: &str) {
+    fn must_be_refused_for(self, reason: &str) {
         let structural = reason != "differs";
         if structural {
             assert!(Rpm.strip(&self.0).is_err());
@@ -92,48 +92,48 @@ fn the_good_package_is_accepted() {
 fn lead_of_version_5() {
     let mut package = Package::good();
     package.0[4] = 5;
-    package.is_refused_for("package version 5");
+    package.must_be_refused_for("package version 5");
 }
 
 #[test]
 fn signature_header_without_magic() {
-    Package::good().set(SIGNATURE_HEADER, 0).is_refused_for("header magic");
+    Package::good().set(SIGNATURE_HEADER, 0).must_be_refused_for("header magic");
 }
 
 #[test]
 fn signature_header_that_claims_256_mib() {
-    Package::good().set(108, 256 << 20).is_refused_for("the limit of rpm is 67108864");
+    Package::good().set(108, 256 << 20).must_be_refused_for("the limit of rpm is 67108864");
 }
 
 #[test]
 fn signature_header_that_claims_64_mib_in_a_small_file() {
-    Package::good().set(108, 64 << 20).is_refused_for("truncated: the signature header needs");
+    Package::good().set(108, 64 << 20).must_be_refused_for("truncated: the signature header needs");
 }
 
 #[test]
 fn signature_header_with_33_tags() {
-    Package::good().set(104, 33).is_refused_for("it claims 33 tags");
+    Package::good().set(104, 33).must_be_refused_for("it claims 33 tags");
 }
 
 #[test]
 fn main_header_that_claims_256_mib() {
     let package = Package::good();
     let at = package.main_header() + 12;
-    package.set(at, 256 << 20).is_refused_for("the limit of rpm is 268435455");
+    package.set(at, 256 << 20).must_be_refused_for("the limit of rpm is 268435455");
 }
 
 #[test]
 fn main_header_that_claims_255_mib_in_a_small_file() {
     let package = Package::good();
     let at = package.main_header() + 12;
-    package.set(at, 255 << 20).is_refused_for("truncated: the main header needs");
+    package.set(at, 255 << 20).must_be_refused_for("truncated: the main header needs");
 }
 
 #[test]
 fn main_header_with_65536_tags() {
     let package = Package::good();
     let at = package.main_header() + 8;
-    package.set(at, 65_536).is_refused_for("it claims 65536 tags");
+    package.set(at, 65_536).must_be_refused_for("it claims 65536 tags");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn entry_with_an_offset_out_of_range() {
     for offset in [0x0fff_ffff, 0x7fff_ffff, 0xffff_ffff] {
         let package = Package::good();
         let at = package.entry(SIGNATURE_HEADER, 1004) + 8;
-        package.set(at, offset).is_refused_for("offset out of range");
+        package.set(at, offset).must_be_refused_for("offset out of range");
     }
 }
 
@@ -149,21 +149,21 @@ fn entry_with_an_offset_out_of_range() {
 fn entry_whose_data_reach_past_the_header() {
     let package = Package::good();
     let (at, data_bytes) = (package.entry(SIGNATURE_HEADER, 1008) + 12, package.number(108));
-    package.set(at, data_bytes).is_refused_for("data reaches past the header");
+    package.set(at, data_bytes).must_be_refused_for("data reaches past the header");
 }
 
 #[test]
 fn entry_with_more_elements_than_bytes() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 1004) + 12;
-    package.set(at, u32::MAX).is_refused_for("more elements than the header has bytes");
+    package.set(at, u32::MAX).must_be_refused_for("more elements than the header has bytes");
 }
 
 #[test]
 fn entry_without_elements() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 1004) + 12;
-    package.set(at, 0).is_refused_for("no elements");
+    package.set(at, 0).must_be_refused_for("no elements");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn entry_of_unknown_type() {
     for kind in [0, 10, u32::MAX] {
         let package = Package::good();
         let at = package.entry(SIGNATURE_HEADER, 1004) + 4;
-        package.set(at, kind).is_refused_for("unknown type");
+        package.set(at, kind).must_be_refused_for("unknown type");
     }
 }
 
@@ -179,7 +179,7 @@ fn entry_of_unknown_type() {
 fn entry_with_a_tag_below_100() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 1004);
-    package.set(at, 99).is_refused_for("reserved tag number");
+    package.set(at, 99).must_be_refused_for("reserved tag number");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn entry_that_is_not_aligned() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 1000) + 8;
     let offset = package.number(at);
-    package.set(at, offset + 1).is_refused_for("not aligned");
+    package.set(at, offset + 1).must_be_refused_for("not aligned");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn entry_that_overlaps_the_one_before_it() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 1004) + 8;
     let offset = package.number(at);
-    package.set(at, offset - 1).is_refused_for("overlaps");
+    package.set(at, offset - 1).must_be_refused_for("overlaps");
 }
 
 #[test]
@@ -203,14 +203,14 @@ fn gap_between_entries() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 1008);
     let (offset, count) = (package.number(at + 8), package.number(at + 12));
-    package.set(at + 8, offset + 1).set(at + 12, count - 1).is_refused_for("do not follow");
+    package.set(at + 8, offset + 1).set(at + 12, count - 1).must_be_refused_for("do not follow");
 }
 
 #[test]
 fn string_with_two_elements() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 269) + 12;
-    package.set(at, 2).is_refused_for("a string that is not one");
+    package.set(at, 2).must_be_refused_for("a string that is not one");
 }
 
 #[test]
@@ -220,21 +220,21 @@ fn text_that_does_not_end() {
     let store = header + 16 + 16 * package.number(header + 8) as usize;
     let end = store + package.number(header + 12) as usize - 16;
     package.0[store..end].fill(b'x');
-    package.is_refused_for("main header");
+    package.must_be_refused_for("main header");
 }
 
 #[test]
 fn tag_that_occurs_twice_in_the_signature_header() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 1004);
-    package.set(at, 1008).is_refused_for("tag 1008 occurs twice");
+    package.set(at, 1008).must_be_refused_for("tag 1008 occurs twice");
 }
 
 #[test]
 fn tag_that_occurs_twice_in_the_main_header() {
     let package = Package::good();
     let at = package.entry(package.main_header(), 1001);
-    package.set(at, 1000).is_refused_for("tag 1000 occurs twice");
+    package.set(at, 1000).must_be_refused_for("tag 1000 occurs twice");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn main_header_without_region() {
     package
         .set(header + 8, entries - 1)
         .set(header + 12, data_bytes - 16)
-        .is_refused_for("no immutable region");
+        .must_be_refused_for("no immutable region");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn main_header_whose_region_does_not_cover_the_index() {
     let trailer = package.data(header, 63);
     let entries = package.number(header + 8);
     let shorter = (entries - 1).wrapping_mul(16).wrapping_neg();
-    package.set(trailer + 8, shorter).is_refused_for("its region does not cover the index");
+    package.set(trailer + 8, shorter).must_be_refused_for("its region does not cover the index");
 }
 
 #[test]
@@ -266,14 +266,14 @@ fn main_header_whose_region_trailer_is_not_last() {
     let package = Package::good();
     let at = package.entry(package.main_header(), 63) + 8;
     let offset = package.number(at);
-    package.set(at, offset - 16).is_refused_for("its region does not cover the index");
+    package.set(at, offset - 16).must_be_refused_for("its region does not cover the index");
 }
 
 #[test]
 fn region_entry_out_of_range() {
     let package = Package::good();
     let at = package.entry(SIGNATURE_HEADER, 62) + 8;
-    package.set(at, u32::MAX).is_refused_for("bad region entry");
+    package.set(at, u32::MAX).must_be_refused_for("bad region entry");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn changed_main_header() {
     let mut package = Package::good();
     let at = package.data(package.main_header(), 1000);
     package.0[at] ^= 1;
-    package.is_refused_for("differs");
+    package.must_be_refused_for("differs");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn changed_payload() {
     let mut package = Package::good();
     let at = package.0.len() - 20;
     package.0[at] ^= 1;
-    package.is_refused_for("differs");
+    package.must_be_refused_for("differs");
 }
 
 #[test]

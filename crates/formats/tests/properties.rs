@@ -6,6 +6,7 @@
     clippy::arithmetic_side_effects,
     clippy::expect_used,
     clippy::panic,
+    clippy::ptr_arg,
     reason = "tests"
 )]
 

@@ -12,7 +12,7 @@ pub(super) const LEAD_BYTES: u64 = 96;
 pub(super) const MAIN_ENTRIES_MAX: u32 = 0xffff;
 /// Bytes of data of a main header (rpm `lib/header.c`, `HEADER_DATA_MAX`). They are streamed, not kept.
 pub(super) const MAIN_DATA_BYTES_MAX: u32 = 0x0fff_ffff;
-/// Entries of a signature header, in every release of rpm since 4.0.
+/// Entries of a signature header, in every release of rpm since 4.4.
 pub(super) const SIGNATURE_ENTRIES_MAX: u32 = 32;
 /// Bytes of data of a signature header that any rpm reads (4.16 and later). It is kept in memory whole.
 pub(super) const SIGNATURE_DATA_BYTES_MAX: u32 = 64 << 20;
@@ -38,11 +38,11 @@ pub(super) struct SignatureLimits {
 
 /// One row for each change, newest last.
 pub(super) const TABLE: [SignatureLimits; 3] = [
-    // lib/signature.c, rpmReadSignature (4.0 to 4.13: il > 32, dl > 8192); lib/header.c, hdrblobRead (4.14).
-    SignatureLimits { since: Release(4, 0), entries_max: 32, data_bytes_max: 8192 },
+    // lib/signature.c, rpmReadSignature (4.4 to 4.13: il > 32, dl > 8192); lib/header.c, hdrblobRead (4.14).
+    SignatureLimits { since: Release(4, 4), entries_max: 32, data_bytes_max: 8192 },
     // lib/header.c, hdrblobRead, commit f558e8860 "Place file signatures into the signature header".
     SignatureLimits { since: Release(4, 15), entries_max: 32, data_bytes_max: 64 << 10 },
-    // lib/header.c, hdrblobRead, later hdrblobVerifyLengths; issue 1252.
+    // lib/header.c, hdrblobRead, later hdrblobVerifyLengths, commit 486579912; issue 1252.
     SignatureLimits { since: Release(4, 16), entries_max: 32, data_bytes_max: SIGNATURE_DATA_BYTES_MAX },
 ];
 
@@ -100,11 +100,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_two_numbers_from_4_0_on() {
+    fn releases_are_two_numbers_from_4_4_on() {
         for (text, want) in [("4.14", Release(4, 14)), ("4.14.3", Release(4, 14)), ("6.1", Release(6, 1))] {
             assert_eq!(Release::parse(text), Some(want));
         }
-        for bad in ["", "4", "3.9", "4.", "4.x", "4.14.", "4.14-rc1", "+4.14", "99999999.1"] {
+        for bad in ["", "4", "4.3", "4.", "4.x", "4.14.", "4.14-rc1", "+4.14", "99999999.1"] {
             assert_eq!(Release::parse(bad), None, "{bad}");
         }
     }
