@@ -1,10 +1,14 @@
 //! What is said of the certificates of the fixtures.
 
+use pgp::crypto::hash::HashAlgorithm as PgpHash;
+use pgp::packet::{Subpacket, SubpacketData};
+use pgp::types::Duration;
 use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_crypto::error::Error;
 use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 
+use crate::forge::Forge;
 use crate::{NOW, fixture, packets, vector, without};
 
 fn certificate(name: &str) -> Certificate {
@@ -279,4 +283,88 @@ fn too_many_pieces_are_refused_by_a_named_limit() {
     let many = [whole, user.repeat(300)].concat();
     let error = Certificate::parse(&many).unwrap_err();
     assert!(matches!(error, Error::TooLarge { limit: 256, .. }), "{error}");
+}
+
+#[test]
+fn md5_and_critical_unknowns_do_not_bind() {
+    let forge = Forge::load("gen_rsa4096.sec.asc");
+    let strange = |critical| {
+        let data = SubpacketData::Experimental(100, vec![1].into());
+        if critical { Subpacket::critical(data) } else { Subpacket::regular(data) }.unwrap()
+    };
+    for (hash, more, binds) in [
+        (PgpHash::Sha256, Vec::new(), true),
+        (PgpHash::Sha1, Vec::new(), true),
+        (PgpHash::Md5, Vec::new(), false),
+        (PgpHash::Sha256, vec![strange(false)], true),
+        (PgpHash::Sha256, vec![strange(true)], false),
+    ] {
+        let certificate = Certificate::parse(&forge.certificate(hash, 1_797_000_000, more)).unwrap();
+        assert_eq!(certificate.user_ids().len(), usize::from(binds), "{hash:?}");
+        let primary = &certificate.components()[0];
+        assert_eq!((primary.can_sign(), primary.binding_problem().is_none()), (binds, binds), "{hash:?}");
+        assert_eq!(primary.is_bound_by_sha1(), hash == PgpHash::Sha1);
+    }
+}
+
+#[test]
+fn a_self_signature_that_ends_ends_the_key() {
+    let forge = Forge::load("gen_rsa4096.sec.asc");
+    let end = |data| vec![Subpacket::regular(data).unwrap()];
+    for (more, want) in [
+        (end(SubpacketData::KeyExpirationTime(Duration::from_secs(1000))), Some(1_796_042_075 + 1000)),
+        (end(SubpacketData::KeyExpirationTime(Duration::from_secs(0))), None),
+        (end(SubpacketData::SignatureExpirationTime(Duration::from_secs(10))), Some(1_797_000_010)),
+    ] {
+        let certificate =
+            Certificate::parse(&forge.certificate(PgpHash::Sha256, 1_797_000_000, more)).unwrap();
+        assert_eq!(certificate.expires(), want);
+    }
+}
+
+#[test]
+fn a_damaged_binding_binds_nothing_and_a_damaged_back_signature_does_not_sign() {
+    let whole = certificate("gen_certonly-expsub-livesub.pub.asc").to_binary();
+    let damaged = |damage: &dyn Fn(&mut [u8])| {
+        let change = |(tag, mut packet): (u8, Vec<u8>)| {
+            let header = if packet[0] & 3 == 0 { 2 } else { 3 };
+            if tag == 2 && packet[header + 1] == 0x18 {
+                damage(&mut packet[header..]);
+            }
+            packet
+        };
+        let bytes: Vec<u8> = packets(&whole).into_iter().flat_map(change).collect();
+        let certificate = Certificate::parse(&bytes).unwrap();
+        certificate.components()[1..].iter().map(|subkey| subkey.binding_problem()).collect::<Vec<_>>()
+    };
+    assert_eq!(damaged(&|_| {}), [None, None]);
+    let problems = damaged(&|body| *body.last_mut().unwrap() ^= 1);
+    assert!(problems.iter().all(|problem| problem.unwrap().contains("no valid binding")), "{problems:?}");
+    // The last byte of the embedded signature; what follows it is the issuer or nothing.
+    let problems = damaged(&|body| {
+        let hashed = 6 + usize::from(u16::from_be_bytes([body[4], body[5]]));
+        let mut at = hashed + 2;
+        loop {
+            let (head, len) = match usize::from(body[at]) {
+                long @ 192.. => (2, ((long - 192) << 8) + 192 + usize::from(body[at + 1])),
+                short => (1, short),
+            };
+            if body[at + head] == 32 {
+                body[at + head + len - 1] ^= 1;
+                return;
+            }
+            at += head + len;
+        }
+    });
+    assert!(problems.iter().all(|problem| problem.unwrap().contains("has not signed")), "{problems:?}");
+}
+
+/// Anyone can add certifications to a published certificate.
+#[test]
+fn a_flood_of_certifications_by_others_costs_nothing() {
+    let others = packets(&certificate("gen_certonly-expsub-livesub.pub.asc").to_binary());
+    let (_, theirs) = others.iter().find(|(tag, _)| *tag == 2).unwrap();
+    let flooded = [certificate("gen_rsa4096.pub.asc").to_binary(), theirs.repeat(3000)].concat();
+    let certificate = Certificate::parse(&flooded).unwrap();
+    assert_eq!(certificate.signing_components(NOW).len(), 1);
 }

@@ -2,7 +2,10 @@
 
 use pgp::composed::{Deserializable as _, SignedSecretKey};
 use pgp::crypto::hash::HashAlgorithm as PgpHash;
-use pgp::types::{KeyDetails as _, Password, SignatureBytes, SigningKey};
+use pgp::packet::{PacketTrait as _, SignatureConfig, SignatureType, Subpacket, SubpacketData, UserId};
+use pgp::types::{
+    KeyDetails as _, PacketHeaderVersion, Password, SignatureBytes, SigningKey, Tag, Timestamp,
+};
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
 use sealwright_crypto::digest::{Digest, Hasher};
 use sealwright_crypto::openpgp::armor;
@@ -25,6 +28,8 @@ pub(crate) struct Shape {
     /// The subkey that signs, by its place; nothing is the primary key.
     pub(crate) subkey: Option<usize>,
     pub(crate) hash: HashAlgorithm,
+    /// What the packet says; nothing is the truth.
+    pub(crate) algorithm: Option<u8>,
 }
 
 impl Default for Shape {
@@ -37,6 +42,7 @@ impl Default for Shape {
             unhashed: None,
             subkey: None,
             hash: HashAlgorithm::Sha256,
+            algorithm: None,
         }
     }
 }
@@ -54,6 +60,26 @@ impl Forge {
             Some(at) => self.key.secret_subkeys[at].key.fingerprint(),
         };
         Fingerprint::from_bytes(fingerprint.as_bytes()).unwrap()
+    }
+
+    /// A certificate of the primary key and one user id, bound by one self-signature with this hash, time and
+    /// further hashed subpackets.
+    pub(crate) fn certificate(&self, hash: PgpHash, created: u32, more: Vec<Subpacket>) -> Vec<u8> {
+        let key = &self.key.primary_key;
+        let mut config = SignatureConfig::v4(SignatureType::CertPositive, key.algorithm(), hash);
+        config.hashed_subpackets = vec![
+            Subpacket::regular(SubpacketData::SignatureCreationTime(Timestamp::from_secs(created))).unwrap(),
+            Subpacket::regular(SubpacketData::IssuerFingerprint(key.fingerprint())).unwrap(),
+        ];
+        config.hashed_subpackets.extend(more);
+        let id = UserId::from_str(PacketHeaderVersion::New, "forged <forged@example.org>").unwrap();
+        let public = key.public_key();
+        let signature = config.sign_certification(key, public, &Password::empty(), Tag::UserId, &id).unwrap();
+        let mut out = Vec::new();
+        public.to_writer_with_header(&mut out).unwrap();
+        id.to_writer_with_header(&mut out).unwrap();
+        signature.to_writer_with_header(&mut out).unwrap();
+        out
     }
 
     /// Signs a digest; the numbers come without padding.
@@ -85,6 +111,7 @@ impl Forge {
             None => u8::from(self.key.primary_key.algorithm()),
             Some(at) => u8::from(self.key.secret_subkeys[at].key.algorithm()),
         };
+        let algorithm = shape.algorithm.unwrap_or(algorithm);
         let created = shape.created.unwrap_or_default().to_be_bytes();
         let mut hasher = Hasher::new(shape.hash);
         hasher.update(content);

@@ -1,8 +1,10 @@
 //! Every state of a signature, and which goes first.
 
+use sealwright_crypto::algorithm::HashAlgorithm;
+use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::packet::SignaturePacket;
-use sealwright_crypto::openpgp::verify::State;
+use sealwright_crypto::openpgp::verify::{State, verify};
 
 use crate::forge::{Forge, Shape, mpi, packet};
 use crate::interop::{check, read_signature};
@@ -271,6 +273,7 @@ fn revocation_spoils_by_its_reason_and_time() {
         ("revoked-noreason", State::Expired, State::Expired),
         ("revoked-soft", State::Valid, State::Expired),
         ("subrevoked", State::Valid, State::Expired),
+        ("primary-revoked", State::Valid, State::Expired),
     ] {
         let ring = Keyring::parse_many(&vector(&format!("{name}.pub.asc"))).unwrap();
         for (when, want) in [("before", before), ("after", after)] {
@@ -309,4 +312,53 @@ fn a_renewal_in_the_keyring_mends_an_expiry_and_nothing_mends_a_revocation() {
         let ring = Keyring::parse_many(&rings.concat()).unwrap();
         assert_eq!(check(&packet, &content, &ring, NOW).state, want);
     }
+}
+
+#[test]
+fn a_subkey_ends_with_its_primary_key() {
+    let ring = Keyring::parse_many(&vector("primary-ends.pub.asc")).unwrap();
+    let [primary, subkey] = ring.certificates()[0].components() else { panic!("two components") };
+    assert_eq!((primary.expires(), subkey.expires()), (Some(1_775_001_600), Some(1_775_001_600)));
+    for (when, want) in [("before", State::Valid), ("after", State::Expired)] {
+        let packet = read_signature(&vector(&format!("primary-ends-{when}.asc")));
+        assert_eq!(check(&packet, &vector("content.txt"), &ring, NOW).state, want);
+    }
+}
+
+#[test]
+fn a_revocation_that_the_key_did_not_make_does_not_count() {
+    let whole = Certificate::parse(&vector("revoked-hard.pub.asc")).unwrap().to_binary();
+    let damaged: Vec<u8> = crate::packets(&whole)
+        .into_iter()
+        .flat_map(|(tag, mut packet)| {
+            let last = packet.len() - 1;
+            packet[last] ^= u8::from(tag == 2 && packet[3] == 0x20);
+            packet
+        })
+        .collect();
+    let ring = Keyring::parse_many(&damaged).unwrap();
+    let packet = read_signature(&vector("revoked-hard-after.asc"));
+    assert_eq!(check(&packet, &vector("content.txt"), &ring, NOW).state, State::Valid);
+}
+
+#[test]
+fn the_signature_must_be_of_the_algorithm_of_its_key() {
+    // ECDSA values look like EdDSA ones: two numbers.
+    assert_eq!(state(&Shape { algorithm: Some(22), ..Shape::default() }, NOW), State::Valid);
+    assert_eq!(state(&Shape { algorithm: Some(19), ..Shape::default() }, NOW), State::Bad);
+    // RSA has an old number for keys that only sign.
+    let forge = Forge::load("gen_rsa4096.sec.asc");
+    let bytes = forge.sign(&Shape { algorithm: Some(3), ..Shape::default() }, CONTENT);
+    let outcome =
+        check(&SignaturePacket::parse(&bytes).unwrap(), CONTENT, &keyring(&["gen_rsa4096.pub.asc"]), NOW);
+    assert_eq!(outcome.state, State::Valid);
+}
+
+#[test]
+fn content_hashed_with_another_algorithm_is_named() {
+    let packet = read_signature(&vector("gpg-rsa4096-sha512.asc"));
+    let hasher = Hasher::new(HashAlgorithm::Sha256);
+    let outcome = verify(&packet, &hasher, &keyring(&["gen_rsa4096.pub.asc"]), NOW);
+    assert_eq!(outcome.state, State::Bad);
+    assert!(outcome.detail.unwrap().contains("another algorithm"));
 }
