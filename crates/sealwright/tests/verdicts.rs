@@ -1,5 +1,5 @@
-//! Every package among the fixtures, signed with three kinds of keys: accepted by rpm, or refused for the reason in
-//! fixtures/verdicts.tsv and left as it was. Then stripped again.
+//! Every package among the fixtures, signed with three kinds of keys by the real program: accepted by rpm, or refused
+//! for the reason in crates/formats/tests/verdicts.tsv and left as it was. Then stripped again.
 
 #![allow(
     clippy::unwrap_used,
@@ -37,24 +37,37 @@ fn ed25519_signatures_are_accepted_by_rpm() {
     every_package(ED25519);
 }
 
-/// What fixtures/verdicts.tsv says of a package.
+/// What the table says of a package.
 enum Verdict {
     /// It is signed.
     Signed,
-    /// It is refused, and the message has these words.
+    /// It is refused, for this reason.
     Refused(String),
 }
 
-fn verdicts() -> BTreeMap<String, Verdict> {
-    let text = fs::read_to_string(fixtures::path("verdicts.tsv")).unwrap();
-    text.lines()
-        .skip(1)
+/// The table of the formats crate, which also has sizes and tags.
+fn verdicts(key: KeyFiles) -> BTreeMap<String, Verdict> {
+    let table = fixtures::root().join("../crates/formats/tests/verdicts.tsv");
+    let column = [RSA2048, RSA4096, ED25519].iter().position(|other| other.name == key.name).unwrap();
+    fs::read_to_string(table)
+        .unwrap()
+        .lines()
+        .filter(|line| !line.starts_with('#'))
         .map(|line| {
             let cells: Vec<&str> = line.split('\t').collect();
-            let verdict = match cells.as_slice() {
-                [_, "signed", ""] => Verdict::Signed,
-                [_, "refused", words] if !words.is_empty() => Verdict::Refused((*words).to_owned()),
+            // One verdict for all keys, one for RSA and one for Ed25519, or one for each key.
+            let cell = match cells.len() {
+                2 => cells[1],
+                3 => cells[1 + usize::from(column == 2)],
+                4 => cells[1 + column],
                 _ => panic!("verdicts.tsv: {line}"),
+            };
+            let verdict = match cell.strip_prefix("refused: ") {
+                Some(reason) => Verdict::Refused(reason.to_owned()),
+                None => {
+                    assert!(cell.starts_with("signed "), "verdicts.tsv: {line}");
+                    Verdict::Signed
+                }
             };
             (cells[0].to_owned(), verdict)
         })
@@ -64,7 +77,7 @@ fn verdicts() -> BTreeMap<String, Verdict> {
 /// Signs all packages in one call and judges each.
 fn every_package(key: KeyFiles) {
     let home = Home::with_keys(PROGRAM, &[key]);
-    let verdicts = verdicts();
+    let verdicts = verdicts(key);
     let names: Vec<String> = ["rpm", "rpm-malformed"]
         .into_iter()
         .flat_map(|folder| {
@@ -86,7 +99,9 @@ fn every_package(key: KeyFiles) {
         fs::copy(fixtures::path(name), home.work().join(name)).unwrap();
     }
     let mut arguments: Vec<OsString> =
-        ["sign", "--key", key.name, "--check-payload", "--json"].map(OsString::from).to_vec();
+        ["sign", "--key", key.name, "--format", "rpm", "--check-payload", "--json"]
+            .map(OsString::from)
+            .to_vec();
     arguments.extend(names.iter().map(OsString::from));
     let ran = home.run(&arguments);
     assert_eq!(ran.code, Some(1), "some are refused: {}", ran.stderr);
@@ -183,8 +198,9 @@ impl Judge<'_> {
         if fs::read(file).unwrap() != fs::read(fixtures::path(name)).unwrap() {
             return Err("refused, but changed".to_owned());
         }
-        let line = ran.stdout.lines().find(|line| line.contains(name)).unwrap_or_default();
-        if line.contains(words) { Ok(()) } else { Err(format!("{words:?} is not in {line}")) }
+        let said = ran.json().into_iter().find(|object| object["file"] == name).unwrap_or_default();
+        let reason = said["reason"].as_str().unwrap_or_default();
+        if reason.contains(words) { Ok(()) } else { Err(format!("{words:?} is not in {said}")) }
     }
 }
 
