@@ -1,1 +1,102 @@
-//! placeholder
+//! Who may sign what, recorded: the process that talks.
+//!
+//! ```text
+//! grpc/* --parse--> sign.rs: authorise (policy.rs) -> resolve (registry.rs) -> record intent (store)
+//!        -> the key process signs (signer_client.rs) -> append log entry (store, durable) -> reply
+//! ```
+//!
+//! What this crate refuses to do: hold a clear private key, know a file format, answer with a signature that has
+//! no durable log entry. It reads the clock in one file and has no SQL.
+//!
+//! Reading order: `sign.rs`, [`policy`], `registry.rs`, `signer_client.rs`, `keys.rs`, `grpc.rs`.
+//!
+//! Promise: the order of effects in `sign.rs`; a test fails when two of them are exchanged.
+
+#![forbid(unsafe_code)]
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use sealwright_store::Store;
+use tokio::sync::Semaphore;
+use tonic::service::Routes;
+
+mod clock;
+mod error;
+mod fault;
+mod grpc;
+mod keys;
+pub mod policy;
+mod registry;
+mod sign;
+mod signer_client;
+
+pub use error::Error;
+pub use policy::{Grant, Grants, Principal};
+pub use registry::Facts;
+
+/// What an operator can set.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Most bytes of requests in work at once, over all connections; further ones wait unread.
+    pub request_bytes_in_work_max: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { request_bytes_in_work_max: 32 << 20 }
+    }
+}
+
+/// A running front; clones are the same one.
+#[derive(Clone)]
+pub struct Front {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) registry: registry::Registry,
+    pub(crate) signer: signer_client::SignerClient,
+    /// One permit a KiB, see [`Config::request_bytes_in_work_max`].
+    pub(crate) request_kib: Arc<Semaphore>,
+    pub(crate) request_kib_max: u32,
+}
+
+impl Front {
+    /// Opens the store in `store_folder` and waits until the signer at the other end of `signer` is ready. Must be called inside a Tokio
+    /// runtime with input, output and time enabled, and be used inside it.
+    ///
+    /// # Errors
+    /// [`Error::Store`], [`Error::SignerSocket`], [`Error::Signer`].
+    pub async fn start(config: Config, store_folder: &Path, signer: UnixStream) -> Result<Self, Error> {
+        signer.set_nonblocking(true).map_err(Error::SignerSocket)?;
+        let signer = tokio::net::UnixStream::from_std(signer).map_err(Error::SignerSocket)?;
+        let store = Store::open(store_folder).await?;
+        // At least one message of the largest size, or it could never be taken.
+        let largest = sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX.div_ceil(1024);
+        let kib = usize::try_from(config.request_bytes_in_work_max.div_ceil(1024)).unwrap_or(usize::MAX);
+        let kib = kib.max(largest).min(Semaphore::MAX_PERMITS);
+        let inner = Inner {
+            registry: registry::Registry::new(store.clone()),
+            store,
+            signer: signer_client::SignerClient::connect(signer).await.map_err(Error::Signer)?,
+            request_kib: Arc::new(Semaphore::new(kib)),
+            request_kib_max: u32::try_from(kib).unwrap_or(u32::MAX),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The services, for a connection on which `principal` has been established.
+    #[must_use]
+    pub fn routes(&self, principal: Principal) -> Routes {
+        grpc::routes(self, Arc::new(principal))
+    }
+
+    /// Commits of the store by this front so far, for metrics.
+    #[must_use]
+    pub fn store_commits(&self) -> u64 {
+        self.inner.store.commits()
+    }
+}

@@ -70,6 +70,8 @@ pub struct Material {
     pub certificate: Vec<u8>,
     /// The sealed blob; only the signer can open it.
     pub sealed: Vec<u8>,
+    /// The data key under which it is sealed, as the signer says; for operators.
+    pub data_key_id: String,
     /// The primary secret is in it.
     pub renewable: bool,
 }
@@ -112,7 +114,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, name, version, state, generation, revision, algorithm, fingerprint, signing_fingerprint, ",
-            "user_id, created, expires, usages, renewable, certificate, sealed, last_signed FROM keys ",
+            "user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, last_signed FROM keys ",
             $rest
         )
     };
@@ -128,12 +130,12 @@ const AFTER: &str = select!(
 );
 
 const INSERT: &str = "INSERT INTO keys (id, name, version, state, generation, revision, algorithm, fingerprint, \
-     signing_fingerprint, user_id, created, expires, usages, renewable, certificate, sealed) \
-     VALUES ($1, $2, 1, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING";
+     signing_fingerprint, user_id, created, expires, usages, renewable, certificate, sealed, data_key_id) \
+     VALUES ($1, $2, 1, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING";
 
 const REPLACE: &str = "UPDATE keys SET generation = $1, revision = revision + 1, algorithm = $2, fingerprint = $3, \
      signing_fingerprint = $4, user_id = $5, created = $6, expires = $7, renewable = $8, certificate = $9, \
-     sealed = $10 WHERE id = $11 AND generation = $12";
+     sealed = $10, data_key_id = $11 WHERE id = $12 AND generation = $13";
 
 impl Store {
     /// The newest version of the key of this name.
@@ -210,6 +212,7 @@ fn check_sizes(name: &str, material: &Material) -> Result<(), Error> {
     let sizes = [
         ("the name", name.len(), TEXT_BYTES_MAX),
         ("the user id", material.user_id.len(), TEXT_BYTES_MAX),
+        ("the data key's id", material.data_key_id.len(), TEXT_BYTES_MAX),
         ("the certificate", material.certificate.len(), BLOB_BYTES_MAX),
         ("the sealed key", material.sealed.len(), BLOB_BYTES_MAX),
     ];
@@ -243,6 +246,7 @@ impl Work for Insert {
                 .bind(i64::from(material.renewable))
                 .bind(&material.certificate)
                 .bind(&material.sealed)
+                .bind(&material.data_key_id)
                 .execute(tx.connection())
                 .await
                 .doing("add a key")?;
@@ -289,6 +293,7 @@ impl Work for Replace {
                 .bind(i64::from(material.renewable))
                 .bind(&material.certificate)
                 .bind(&material.sealed)
+                .bind(&material.data_key_id)
                 .bind(self.id.as_bytes().as_slice())
                 .bind(i64::from(self.expected))
                 .execute(tx.connection())
@@ -369,6 +374,7 @@ fn parse(row: &SqliteRow) -> Result<Key, Error> {
             expires_s: optional("expires")?,
             certificate: bytes("certificate")?,
             sealed: bytes("sealed")?,
+            data_key_id: text("data_key_id")?,
             renewable: number("renewable")? == 1,
         },
         last_signed_s: optional("last_signed")?,

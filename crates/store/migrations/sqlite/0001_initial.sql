@@ -28,6 +28,8 @@ CREATE TABLE keys (
     renewable           BIGINT NOT NULL CHECK (renewable IN (0, 1)),
     certificate         BLOB   NOT NULL,
     sealed              BLOB   NOT NULL,
+    -- Hexadecimal id of the data key under which the blob is sealed, as the signer says; for operators.
+    data_key_id         TEXT   NOT NULL,
     -- Time in the latest logged signature, Unix seconds.
     last_signed         BIGINT,
     UNIQUE (name, version)

@@ -40,6 +40,7 @@ pub(crate) fn material(n: u8, generation: u32) -> Material {
         expires_s: None,
         certificate: vec![n; 300],
         sealed: vec![generation.to_be_bytes()[3]; 100],
+        data_key_id: "d1".to_owned(),
         renewable: true,
     }
 }

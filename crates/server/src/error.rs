@@ -1,0 +1,38 @@
+//! Why front does not start. Failures of requests are [`Fault`]s.
+
+use sealwright_proto::status::Fault;
+
+/// Why front does not start; all of these are the operator's to mend.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The signer does not serve; it says why.
+    #[error("the signer does not serve: {0}")]
+    Signer(Fault),
+    /// The socket to the signer cannot be used.
+    #[error("the socket to the signer cannot be used")]
+    SignerSocket(#[source] std::io::Error),
+    /// The store does not open.
+    #[error("the store does not open")]
+    Store(#[from] sealwright_store::Error),
+}
+
+impl Error {
+    /// What to do, one plain sentence.
+    #[must_use]
+    pub const fn advice(&self) -> &'static str {
+        use sealwright_store::Error as Store;
+        match self {
+            Self::Signer(fault) => fault.code.advice(),
+            Self::SignerSocket(_) => "Try again; if it stays, report it.",
+            Self::Store(Store::NewerStore { .. }) => "Use the release that wrote it, or a newer one.",
+            Self::Store(Store::Permissions { .. }) => "Take the permissions of others away with chmod.",
+            Self::Store(Store::Busy) => "Wait until the other process has finished, and try again.",
+            Self::Store(Store::Full) => "Free some space on the disk that holds the store, and try again.",
+            Self::Store(Store::Damaged { .. } | Store::NotAStore { .. }) => {
+                "Restore the store from a backup, or choose another place with SEALWRIGHT_HOME."
+            }
+            Self::Store(_) => "See that the folder of the store exists, is yours, and can be written.",
+        }
+    }
+}

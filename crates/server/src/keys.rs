@@ -1,0 +1,204 @@
+//! Key administration: the use cases behind the Keys service. Secrets are the signer's; what is kept here is sealed.
+
+use std::time::Duration;
+
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_crypto::usage::Usage;
+use sealwright_proto::convert::batch::SealedKey;
+use sealwright_proto::convert::keys::{
+    CreateKey, ImportKey, KeyMaterial, RenewKey, SignerCreate, SignerImport, SignerRenew,
+};
+use sealwright_proto::names::{KeyId, KeyName, KeyReference};
+use sealwright_proto::status::{Code, Fault};
+use sealwright_store::{Key, KeyState, Material, NewKey};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::Inner;
+use crate::fault::from_store;
+use crate::policy::Administrator;
+use crate::registry;
+
+/// How long the signer may take for one key: RSA-4096 takes seconds to make, on a busy machine many.
+const KEY_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Each key has one usage; more would need an explicit, logged override, for which there is no request yet.
+const USAGES: [Usage; 1] = [Usage::OpenPgp];
+
+/// A key that was made or imported, with what is told once.
+pub(crate) struct Made {
+    pub(crate) key: Key,
+    pub(crate) revocation: Option<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Makes a key.
+///
+/// # Errors
+/// [`Code::KeyExists`]; what the signer says; those of the store.
+pub(crate) async fn create(front: &Inner, _: Administrator, create: CreateKey) -> Result<Made, Fault> {
+    name_is_free(front, &create.name).await?;
+    let (id, key_id) = new_id()?;
+    let asked = SignerCreate { key_id, spec: create.spec, usages: USAGES.to_vec() };
+    let material = front.signer.create(asked, deadline()).await?;
+    insert(front, id, &create.name, material).await
+}
+
+/// The signer's public key, to which an import is encrypted.
+///
+/// # Errors
+/// What the signer says; [`Code::Internal`] if its key has not 32 bytes.
+pub(crate) async fn begin_import(front: &Inner, _: Administrator) -> Result<Vec<u8>, Fault> {
+    let key = front.signer.begin_import(deadline()).await?;
+    if key.len() != 32 {
+        return Err(Fault::new(Code::Internal, "the signer's import key has not 32 bytes"));
+    }
+    Ok(key)
+}
+
+/// Takes in a key that the client encrypted to the signer.
+///
+/// # Errors
+/// [`Code::KeyExists`]; what the signer says; those of the store.
+pub(crate) async fn import(front: &Inner, _: Administrator, import: ImportKey) -> Result<Made, Fault> {
+    name_is_free(front, &import.name).await?;
+    let (id, key_id) = new_id()?;
+    let name = import.name.clone();
+    let asked = SignerImport { key_id, import, usages: USAGES.to_vec() };
+    let material = front.signer.import(asked, deadline()).await?;
+    insert(front, id, &name, material).await
+}
+
+/// Extends the validity of a certificate: a new generation of the same key.
+///
+/// # Errors
+/// [`Code::KeyNotFound`], [`Code::NotRenewable`], [`Code::KeyChanged`]; what the signer says; those of the store.
+pub(crate) async fn renew(front: &Inner, _: Administrator, renew: &RenewKey) -> Result<Made, Fault> {
+    let old = registry::load(&front.store, &renew.key).await?;
+    if !old.material.renewable {
+        let message = format!("the primary secret key of {} is not here", old.name);
+        return Err(Fault::new(Code::NotRenewable, message));
+    }
+    let expected = old.material.generation;
+    let generation = expected.checked_add(1);
+    let generation =
+        generation.ok_or_else(|| Fault::new(Code::LimitExceeded, "the key was renewed too often"))?;
+    let asked = SignerRenew {
+        key: SealedKey {
+            key_id: KeyId::parse(old.id.as_bytes())?,
+            generation: expected,
+            blob: old.material.sealed,
+        },
+        valid_for_s: renew.valid_for_s,
+        certificate: old.material.certificate,
+        generation,
+    };
+    let made = front.signer.renew(asked, deadline()).await?;
+    if made.generation != generation {
+        return Err(Fault::new(Code::Internal, "the signer renewed the key to another generation"));
+    }
+    let (material, revocation, warnings) = taken_apart(front, made)?;
+    let key = front.store.replace_material(old.id, expected, material).await.map_err(from_store)?;
+    front.registry.put(key.clone());
+    tracing::info!(key = key.name, generation, "renewed");
+    Ok(Made { key, revocation, warnings })
+}
+
+/// Switches a key on or off. When this has returned, a key that is off gives no signature, in no process.
+///
+/// # Errors
+/// [`Code::KeyNotFound`]; those of the store.
+pub(crate) async fn set_state(
+    front: &Inner,
+    _: Administrator,
+    reference: &KeyReference,
+    state: KeyState,
+) -> Result<Key, Fault> {
+    let old = registry::load(&front.store, reference).await?;
+    let key = front.store.set_key_state(old.id, state).await.map_err(from_store)?;
+    front.registry.put(key.clone());
+    tracing::info!(key = key.name, ?state, "the state of a key was set");
+    Ok(key)
+}
+
+/// One key by name or fingerprint, as the store has it now.
+///
+/// # Errors
+/// [`Code::KeyNotFound`]; those of the store.
+pub(crate) async fn describe(
+    front: &Inner,
+    _: Administrator,
+    reference: &KeyReference,
+) -> Result<Key, Fault> {
+    registry::load(&front.store, reference).await
+}
+
+/// The keys after a name, at most `limit`, and whether there are more.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn list(
+    front: &Inner,
+    _: Administrator,
+    after: Option<&KeyName>,
+    limit: u32,
+) -> Result<(Vec<Key>, bool), Fault> {
+    let after = after.map_or("", KeyName::as_str);
+    let keys = front.store.keys_after(after, limit).await.map_err(from_store)?;
+    let last = keys.last().map(|key| key.name.clone());
+    let more = match last.filter(|_| u32::try_from(keys.len()).is_ok_and(|len| len >= limit)) {
+        Some(last) => !front.store.keys_after(&last, 1).await.map_err(from_store)?.is_empty(),
+        None => false,
+    };
+    Ok((keys, more))
+}
+
+/// Asked before the signer works for seconds; the insert itself is what decides.
+async fn name_is_free(front: &Inner, name: &KeyName) -> Result<(), Fault> {
+    match front.store.key_by_name(name.as_str()).await.map_err(from_store)? {
+        Some(_) => {
+            Err(Fault::new(Code::KeyExists, format!("the name {name} is taken; names are never reused")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn new_id() -> Result<(Uuid, KeyId), Fault> {
+    let id = Uuid::now_v7();
+    Ok((id, KeyId::parse(id.as_bytes())?))
+}
+
+fn deadline() -> Instant {
+    let now = Instant::now();
+    now.checked_add(KEY_DEADLINE).unwrap_or(now)
+}
+
+async fn insert(front: &Inner, id: Uuid, name: &KeyName, made: KeyMaterial) -> Result<Made, Fault> {
+    let (material, revocation, warnings) = taken_apart(front, made)?;
+    let new = NewKey { id, name: name.as_str().to_owned(), usages: USAGES.to_vec(), material };
+    let key = front.store.insert_key(new).await.map_err(from_store)?;
+    front.registry.put(key.clone());
+    tracing::info!(key = key.name, fingerprint = %key.material.fingerprint, "a new key");
+    Ok(Made { key, revocation, warnings })
+}
+
+fn taken_apart(front: &Inner, made: KeyMaterial) -> Result<(Material, Option<String>, Vec<String>), Fault> {
+    let fingerprint = |hex: &str| {
+        Fingerprint::from_hex(hex)
+            .map_err(|_| Fault::new(Code::Internal, "the signer sent a fingerprint that is none"))
+    };
+    let material = Material {
+        generation: made.generation,
+        algorithm: made.algorithm,
+        fingerprint: fingerprint(&made.fingerprint)?,
+        signing_fingerprint: fingerprint(&made.signing_fingerprint)?,
+        user_id: made.user_id,
+        created_s: made.created,
+        expires_s: made.expires,
+        certificate: made.certificate,
+        sealed: made.sealed,
+        data_key_id: front.signer.data_key_id().to_owned(),
+        renewable: made.renewable,
+    };
+    Ok((material, made.revocation, made.warnings))
+}

@@ -1,0 +1,226 @@
+//! Who may sign what: pure functions from facts to [`Authorised`] or a refusal. No input or output, no clock.
+
+use sealwright_crypto::usage::Usage;
+use sealwright_proto::convert::group::Group;
+use sealwright_proto::status::{Code, Fault};
+use sealwright_store::KeyState;
+use uuid::Uuid;
+
+use crate::registry::Facts;
+
+/// Someone whose identity was established, with what was granted to them.
+#[derive(Clone, Debug)]
+pub struct Principal {
+    name: String,
+    grants: Grants,
+}
+
+/// What a principal may do.
+#[derive(Clone, Debug)]
+pub enum Grants {
+    /// Everything with every key of the store, administration included: the owner of an embedded store.
+    All,
+    /// Signing with these keys.
+    Keys(Vec<Grant>),
+}
+
+/// Permission to sign. It binds the id of a key, not its name.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// The key.
+    pub key_id: Uuid,
+    /// For what; the key's sealed usages limit it further.
+    pub usages: Vec<Usage>,
+}
+
+/// Longest name of a principal in bytes: the log entry has one length byte.
+pub const PRINCIPAL_BYTES_MAX: usize = 255;
+
+impl Principal {
+    /// The user of an embedded store: who can open its files owns it.
+    #[must_use]
+    pub fn local() -> Self {
+        Self { name: "local".to_owned(), grants: Grants::All }
+    }
+
+    /// A principal that an authenticator has established.
+    ///
+    /// # Errors
+    /// [`Code::LimitExceeded`] for a name longer than [`PRINCIPAL_BYTES_MAX`].
+    pub fn new(name: &str, grants: Grants) -> Result<Self, Fault> {
+        if name.len() > PRINCIPAL_BYTES_MAX {
+            return Err(Fault::new(
+                Code::LimitExceeded,
+                format!("the principal's name has {} bytes; the limit is {PRINCIPAL_BYTES_MAX}", name.len()),
+            ));
+        }
+        Ok(Self { name: name.to_owned(), grants })
+    }
+
+    /// As it stands in the log.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Proof that this request may be signed with this key. Only [`decide`] makes one.
+#[derive(Clone, Debug)]
+pub struct Authorised {
+    key_id: Uuid,
+    generation: u32,
+    decision: &'static str,
+}
+
+impl Authorised {
+    /// The key that was decided about.
+    #[must_use]
+    pub const fn key_id(&self) -> Uuid {
+        self.key_id
+    }
+
+    /// The generation that was decided about.
+    #[must_use]
+    pub const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The decision, as the log keeps it.
+    #[must_use]
+    pub const fn decision(&self) -> &'static str {
+        self.decision
+    }
+}
+
+/// Decides about one group: first whether the principal may use the key at all, and only then is anything said
+/// about the key; then its state, expiry and usages. `now_s` is in Unix seconds.
+///
+/// # Errors
+/// [`Code::PermissionDenied`], [`Code::KeyDisabled`], [`Code::KeyExpired`], [`Code::UsageNotAllowed`].
+pub fn decide(principal: &Principal, group: &Group, facts: &Facts, now_s: i64) -> Result<Authorised, Fault> {
+    let decision = granted(principal, group, facts)?;
+    let refuse = |code, what: String| Err(Fault::new(code, format!("key {} {what}", facts.name)));
+    match facts.state {
+        KeyState::Enabled => (),
+        KeyState::Disabled => return refuse(Code::KeyDisabled, "is disabled".to_owned()),
+    }
+    if let Some(expires_s) = facts.expires_s.filter(|expires_s| *expires_s <= now_s) {
+        return refuse(Code::KeyExpired, format!("expired at {expires_s} (Unix time)"));
+    }
+    if let Some(item) = group.items.iter().find(|item| !facts.usages.contains(&item.usage)) {
+        return refuse(Code::UsageNotAllowed, format!("is not for the usage {}", item.usage.name()));
+    }
+    Ok(Authorised { key_id: facts.id, generation: facts.generation, decision })
+}
+
+fn granted(principal: &Principal, group: &Group, facts: &Facts) -> Result<&'static str, Fault> {
+    match &principal.grants {
+        Grants::All => Ok("owner"),
+        Grants::Keys(grants) => {
+            let of_key = |usage: Usage| {
+                grants.iter().any(|grant| grant.key_id == facts.id && grant.usages.contains(&usage))
+            };
+            if group.items.iter().all(|item| of_key(item.usage)) {
+                return Ok("grant");
+            }
+            let message = format!("{} has no grant for the key {}", principal.name, group.key);
+            Err(Fault::new(Code::PermissionDenied, message))
+        }
+    }
+}
+
+/// Proof that a principal may administer keys. Only [`administer`] makes one.
+#[derive(Clone, Copy, Debug)]
+pub struct Administrator(());
+
+/// # Errors
+/// [`Code::PermissionDenied`].
+pub fn administer(principal: &Principal) -> Result<Administrator, Fault> {
+    match principal.grants {
+        Grants::All => Ok(Administrator(())),
+        Grants::Keys(_) => {
+            let message = format!("{} may not administer keys", principal.name);
+            Err(Fault::new(Code::PermissionDenied, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealwright_crypto::algorithm::HashAlgorithm;
+    use sealwright_crypto::digest::Hasher;
+    use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+    use sealwright_crypto::tbs::{Content, ToBeSigned};
+    use sealwright_crypto::usage::Purpose;
+    use sealwright_proto::convert::group::{Artefact, Priority};
+    use sealwright_proto::names::{KeyReference, RequestId};
+
+    use super::*;
+
+    const NOW_S: i64 = 1_796_000_000;
+
+    fn facts() -> Facts {
+        Facts {
+            id: Uuid::from_bytes([1; 16]),
+            name: "release".to_owned(),
+            version: 1,
+            state: KeyState::Enabled,
+            generation: 3,
+            signing_fingerprint: Fingerprint::from_bytes(&[2; 20]).unwrap(),
+            usages: vec![Usage::OpenPgp],
+            expires_s: Some(NOW_S + 1),
+        }
+    }
+
+    fn group() -> Group {
+        let content = Content::Midstate(Hasher::new(HashAlgorithm::Sha256).midstate());
+        Group {
+            request_id: RequestId::parse(Uuid::now_v7().as_bytes()).unwrap(),
+            key: KeyReference::parse("release").unwrap(),
+            priority: Priority::Interactive,
+            deadline_ms: 1000,
+            artefact: Artefact::default(),
+            items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content }],
+            salt: false,
+        }
+    }
+
+    fn code(principal: &Principal, facts: &Facts) -> Option<Code> {
+        decide(principal, &group(), facts, NOW_S).err().map(|fault| fault.code)
+    }
+
+    #[test]
+    fn the_owner_may_sign_with_an_enabled_key_of_the_usage() {
+        let authorised = decide(&Principal::local(), &group(), &facts(), NOW_S).unwrap();
+        assert_eq!((authorised.key_id(), authorised.generation()), (facts().id, 3));
+        assert_eq!(authorised.decision(), "owner");
+    }
+
+    #[test]
+    fn state_expiry_and_usage_each_refuse_by_their_own_code() {
+        let owner = Principal::local();
+        assert_eq!(code(&owner, &Facts { state: KeyState::Disabled, ..facts() }), Some(Code::KeyDisabled));
+        assert_eq!(code(&owner, &Facts { expires_s: Some(NOW_S), ..facts() }), Some(Code::KeyExpired));
+        assert_eq!(code(&owner, &Facts { expires_s: None, ..facts() }), None);
+        assert_eq!(code(&owner, &Facts { usages: Vec::new(), ..facts() }), Some(Code::UsageNotAllowed));
+    }
+
+    #[test]
+    fn a_grant_is_for_one_key_id_and_its_usages() {
+        let with =
+            |key_id, usages| Principal::new("ci", Grants::Keys(vec![Grant { key_id, usages }])).unwrap();
+        assert_eq!(code(&with(facts().id, vec![Usage::OpenPgp]), &facts()), None);
+        assert_eq!(code(&with(facts().id, Vec::new()), &facts()), Some(Code::PermissionDenied));
+        let other = with(Uuid::from_bytes([9; 16]), vec![Usage::OpenPgp]);
+        assert_eq!(code(&other, &facts()), Some(Code::PermissionDenied));
+    }
+
+    #[test]
+    fn without_a_grant_nothing_is_said_about_the_key() {
+        let stranger = Principal::new("ci", Grants::Keys(Vec::new())).unwrap();
+        let disabled = Facts { state: KeyState::Disabled, ..facts() };
+        assert_eq!(code(&stranger, &disabled), Some(Code::PermissionDenied));
+        assert!(administer(&stranger).is_err());
+        assert!(administer(&Principal::local()).is_ok());
+    }
+}

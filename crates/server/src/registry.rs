@@ -1,0 +1,216 @@
+//! Keys by name, fingerprint and id: a snapshot that is read without a lock, behind one [`Registry::resolve`].
+//!
+//! The snapshot is a persistent map: a change copies O(log n) of it, and a request sees the old or the new one,
+//! never a mix. It holds only keys that exist ("not found" is never remembered), and of two copies of a key the
+//! one with the larger revision wins, whoever is slower. It may be stale when another process changes the store:
+//! the store checks each key again when an entry is appended, and the caller then calls [`Registry::refresh`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use arc_swap::ArcSwap;
+use rpds::HashTrieMapSync;
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_crypto::usage::Usage;
+use sealwright_proto::names::KeyReference;
+use sealwright_proto::status::{Code, Fault};
+use sealwright_store::{Key, KeyState, Store};
+use uuid::Uuid;
+
+use crate::fault::from_store;
+use crate::policy::Authorised;
+
+/// Most keys in the snapshot; at the limit it starts afresh. A key takes about 4 KiB: 64 MiB.
+const KEYS_MAX: usize = 16_384;
+
+/// What policy decides by. No key material.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// UUIDv7.
+    pub id: Uuid,
+    /// Unique in the store.
+    pub name: String,
+    /// Rotation.
+    pub version: u32,
+    /// Whether it may sign.
+    pub state: KeyState,
+    /// Renewal.
+    pub generation: u32,
+    /// Of the component that signs.
+    pub signing_fingerprint: Fingerprint,
+    /// As the database says; the sealed ones count.
+    pub usages: Vec<Usage>,
+    /// Unix seconds; None: no expiry.
+    pub expires_s: Option<i64>,
+}
+
+/// One key of the snapshot.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) facts: Facts,
+    revision: i64,
+    sealed: Vec<u8>,
+    /// Unix seconds of the latest log entry that we know of; [`i64::MIN`]: none.
+    last_signed_s: AtomicI64,
+}
+
+impl Entry {
+    /// The sealed blob, for the signer. [`Registry::resolve`] is the way here.
+    pub(crate) fn sealed(&self) -> &[u8] {
+        &self.sealed
+    }
+
+    /// Unix seconds before which no signature may be dated.
+    pub(crate) fn not_before_s(&self) -> i64 {
+        self.last_signed_s.load(Ordering::Relaxed).max(0)
+    }
+
+    /// Notes a log entry of this time.
+    pub(crate) fn signed(&self, at_s: i64) {
+        self.last_signed_s.fetch_max(at_s, Ordering::Relaxed);
+    }
+}
+
+/// Whether facts may be older than the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// Just read from the store.
+    Fresh,
+    /// From the snapshot.
+    Remembered,
+}
+
+#[derive(Clone, Default)]
+struct Snapshot {
+    by_id: HashTrieMapSync<Uuid, Arc<Entry>>,
+    by_name: HashTrieMapSync<String, Uuid>,
+    by_signing_fingerprint: HashTrieMapSync<Fingerprint, Uuid>,
+}
+
+/// See the module.
+pub(crate) struct Registry {
+    snapshot: ArcSwap<Snapshot>,
+    store: Store,
+}
+
+impl Registry {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { snapshot: ArcSwap::from_pointee(Snapshot::default()), store }
+    }
+
+    /// The key that a request names, from the snapshot or else from the store.
+    ///
+    /// # Errors
+    /// [`Code::KeyNotFound`]; those of the store.
+    pub(crate) async fn find(&self, reference: &KeyReference) -> Result<(Arc<Entry>, Freshness), Fault> {
+        if let Some(entry) = self.remembered(reference) {
+            return Ok((entry, Freshness::Remembered));
+        }
+        let key = load(&self.store, reference).await?;
+        Ok((self.put(key), Freshness::Fresh))
+    }
+
+    /// Reads the key anew.
+    ///
+    /// # Errors
+    /// Those of [`Self::find`].
+    pub(crate) async fn refresh(&self, reference: &KeyReference) -> Result<Arc<Entry>, Fault> {
+        let key = load(&self.store, reference).await?;
+        Ok(self.put(key))
+    }
+
+    /// The material of the key that was authorised: exactly that key and generation.
+    ///
+    /// # Errors
+    /// [`Code::KeyChanged`] if the snapshot has moved on since the decision.
+    pub(crate) fn resolve(&self, authorised: &Authorised) -> Result<Arc<Entry>, Fault> {
+        let entry = self.snapshot.load().by_id.get(&authorised.key_id()).map(Arc::clone);
+        entry
+            .filter(|entry| entry.facts.generation == authorised.generation())
+            .ok_or_else(|| Fault::new(Code::KeyChanged, "the key was changed while the request was decided"))
+    }
+
+    /// Puts a key as it was read or written into the snapshot, unless a newer copy is there; returns the newer.
+    pub(crate) fn put(&self, key: Key) -> Arc<Entry> {
+        let entry = Arc::new(entry(key));
+        let mut newest = Arc::clone(&entry);
+        self.snapshot.rcu(|snapshot| {
+            let known = snapshot.by_id.get(&entry.facts.id);
+            if let Some(known) = known.filter(|known| known.revision > entry.revision) {
+                newest = Arc::clone(known);
+                return Arc::clone(snapshot);
+            }
+            newest = Arc::clone(&entry);
+            if let Some(known) = known {
+                entry.last_signed_s.fetch_max(known.last_signed_s.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            let start = if snapshot.by_id.size() >= KEYS_MAX {
+                Snapshot::default()
+            } else {
+                Snapshot::clone(snapshot)
+            };
+            Arc::new(start.with(&entry, known))
+        });
+        newest
+    }
+
+    fn remembered(&self, reference: &KeyReference) -> Option<Arc<Entry>> {
+        let snapshot = self.snapshot.load();
+        let id = match reference {
+            KeyReference::Name(name) => snapshot.by_name.get(name.as_str())?,
+            // By the certificate's fingerprint the store has to say whether there is exactly one.
+            KeyReference::Fingerprint(hex) => {
+                snapshot.by_signing_fingerprint.get(&Fingerprint::from_hex(hex).ok()?)?
+            }
+        };
+        snapshot.by_id.get(id).map(Arc::clone)
+    }
+}
+
+impl Snapshot {
+    fn with(mut self, entry: &Arc<Entry>, old: Option<&Arc<Entry>>) -> Self {
+        let facts = &entry.facts;
+        if let Some(old) = old.filter(|old| old.facts.signing_fingerprint != facts.signing_fingerprint) {
+            self.by_signing_fingerprint.remove_mut(&old.facts.signing_fingerprint);
+        }
+        self.by_id.insert_mut(facts.id, Arc::clone(entry));
+        self.by_name.insert_mut(facts.name.clone(), facts.id);
+        self.by_signing_fingerprint.insert_mut(facts.signing_fingerprint, facts.id);
+        self
+    }
+}
+
+fn entry(key: Key) -> Entry {
+    Entry {
+        revision: key.revision,
+        sealed: key.material.sealed,
+        last_signed_s: AtomicI64::new(key.last_signed_s.unwrap_or(i64::MIN)),
+        facts: Facts {
+            id: key.id,
+            name: key.name,
+            version: key.version,
+            state: key.state,
+            generation: key.material.generation,
+            signing_fingerprint: key.material.signing_fingerprint,
+            usages: key.usages,
+            expires_s: key.material.expires_s,
+        },
+    }
+}
+
+/// Reads the key that a reference names from the store.
+///
+/// # Errors
+/// [`Code::KeyNotFound`]; those of the store.
+pub(crate) async fn load(store: &Store, reference: &KeyReference) -> Result<Key, Fault> {
+    let found = match reference {
+        KeyReference::Name(name) => store.key_by_name(name.as_str()).await,
+        KeyReference::Fingerprint(hex) => match Fingerprint::from_hex(hex) {
+            Ok(fingerprint) => store.key_by_fingerprint(&fingerprint).await,
+            Err(_) => Ok(None),
+        },
+    };
+    found
+        .map_err(from_store)?
+        .ok_or_else(|| Fault::new(Code::KeyNotFound, format!("there is no key {reference}")))
+}

@@ -1,0 +1,244 @@
+//! THE use case. [`sign`] reads from top to bottom like the arrow of the design:
+//!
+//! ```text
+//! authenticated -> authorise -> resolve key -> record intent (durable) -> the key process signs and checks itself
+//!               -> append log entry (durable, the key checked again in the same transaction) -> reply
+//! ```
+//!
+//! Each step returns a value that the next one demands: [`Authorised`], [`Recorded`], [`Logged`]. Only [`Logged`]
+//! can be answered with, so no signature leaves without a durable entry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
+use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature};
+use sealwright_proto::names::KeyId;
+use sealwright_proto::status::{Code, Fault};
+use sealwright_store::{Concluded, Conclusion, ItemOutcome, ItemResult, Refusal};
+use tokio::time::Instant;
+
+use crate::Inner;
+use crate::clock;
+use crate::fault::from_store;
+use crate::policy::{self, Authorised, Principal};
+use crate::registry::{Entry, Freshness};
+use crate::signer_client::{Job, Signed};
+
+mod entry;
+mod intent;
+
+use intent::{Intended, Recorded};
+
+/// Times that a request whose key changed while it was signed is signed again with the key of now.
+const STALE_RETRIES: usize = 1;
+
+/// One answer an item, or a refusal of all.
+type Outcomes = Result<Vec<Result<LoggedSignature, Fault>>, Fault>;
+
+/// Signs one group for a principal whose identity is established.
+pub(crate) async fn sign(front: &Inner, principal: &Principal, group: Group) -> GroupResult {
+    let request_id = group.request_id;
+    let outcome = answer(front, principal, &group).await;
+    match &outcome {
+        Ok(items) => {
+            tracing::debug!(%request_id, principal = principal.name(), items = items.len(), "answered")
+        }
+        Err(fault) => {
+            tracing::info!(%request_id, principal = principal.name(), code = %fault.code, "refused")
+        }
+    }
+    GroupResult { request_id, outcome }
+}
+
+async fn answer(front: &Inner, principal: &Principal, group: &Group) -> Outcomes {
+    let deadline = deadline(group);
+    let authorised = authorise(front, principal, group).await?;
+    let key = front.registry.resolve(&authorised)?;
+    let recorded = match intent::record(front, principal, group, &authorised, deadline).await? {
+        Intended::New(recorded) => recorded,
+        Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),
+    };
+    let logged = sign_and_log(front, group, authorised, &key, &recorded, deadline).await;
+    finish(front, group, recorded, logged).await
+}
+
+/// Whether the principal may, by the key as we remember it; before a refusal by the key as it is.
+async fn authorise(front: &Inner, principal: &Principal, group: &Group) -> Result<Authorised, Fault> {
+    let (entry, freshness) = front.registry.find(&group.key).await?;
+    let decided = policy::decide(principal, group, &entry.facts, clock::now_s());
+    match (decided, freshness) {
+        (Err(_), Freshness::Remembered) => authorise_anew(front, principal, group).await,
+        (decided, Freshness::Remembered | Freshness::Fresh) => decided,
+    }
+}
+
+async fn authorise_anew(front: &Inner, principal: &Principal, group: &Group) -> Result<Authorised, Fault> {
+    let entry = front.registry.refresh(&group.key).await?;
+    policy::decide(principal, group, &entry.facts, clock::now_s())
+}
+
+/// Durable: log entries and the answer beside the intent. Only [`append`] makes one.
+struct Logged {
+    outcomes: Vec<ItemOutcome>,
+}
+
+/// Why nothing was logged.
+enum NotLogged {
+    /// Not final: the same request can succeed later. The intent is given back.
+    Transient(Fault),
+    /// Final: the answer is written beside the intent.
+    Final(Fault),
+}
+
+/// Signs and appends; once more with the key of now if it changed in between.
+async fn sign_and_log(
+    front: &Inner,
+    group: &Group,
+    authorised: Authorised,
+    key: &Arc<Entry>,
+    recorded: &Recorded,
+    deadline: Instant,
+) -> Result<Logged, NotLogged> {
+    let (mut authorised, mut key) = (authorised, Arc::clone(key));
+    let mut retries_left = STALE_RETRIES;
+    loop {
+        let signed = ask_signer(front, group, &key, deadline).await.map_err(NotLogged::of)?;
+        let refusal = match append(front, group, &authorised, &key, recorded, signed).await? {
+            Ok(logged) => return Ok(logged),
+            Err(refusal) => refusal,
+        };
+        // What was signed is thrown away here: it was not logged, so it does not leave.
+        let Some(left) = retries_left.checked_sub(1) else {
+            return Err(NotLogged::of(refused(&key, refusal)));
+        };
+        retries_left = left;
+        authorised = authorise_anew(front, recorded.principal(), group).await.map_err(NotLogged::of)?;
+        key = front.registry.resolve(&authorised).map_err(NotLogged::of)?;
+    }
+}
+
+/// The key process composes, finishes the hash, signs and verifies its own signature.
+async fn ask_signer(front: &Inner, group: &Group, key: &Entry, deadline: Instant) -> Result<Signed, Fault> {
+    let key_id = KeyId::parse(key.facts.id.as_bytes())?;
+    let sealed = SealedKey { key_id, generation: key.facts.generation, blob: key.sealed().to_vec() };
+    let not_before = key.not_before_s();
+    let requests =
+        group.items.iter().map(|item| Request { key: 0, item: item.clone(), not_before, salt: group.salt });
+    let requests: Vec<_> = requests.collect();
+    let (priority, items) = (group.priority, requests.len());
+    let signed = front.signer.sign(Job { key: sealed, requests, priority, deadline }).await?;
+    if signed.len() != items {
+        return Err(Fault::new(
+            Code::Internal,
+            "the signer answered another number of items than it was asked",
+        ));
+    }
+    // One failure that can pass makes the whole group one that can: a retry of all of it is simple and exact.
+    match signed.iter().find_map(|item| item.as_ref().err().filter(|fault| fault.code.is_retryable())) {
+        Some(fault) => Err(fault.clone()),
+        None => Ok(signed),
+    }
+}
+
+/// Appends the entries and writes the answer, in one transaction that checks the key once more.
+async fn append(
+    front: &Inner,
+    group: &Group,
+    authorised: &Authorised,
+    key: &Entry,
+    recorded: &Recorded,
+    signed: Signed,
+) -> Result<Result<Logged, Refusal>, NotLogged> {
+    let items = entry::item_results(group, authorised, key, recorded, signed);
+    let latest_s = items.iter().filter_map(signed_at_s).max();
+    let conclusion = Conclusion {
+        id: recorded.id().clone(),
+        key_id: authorised.key_id(),
+        generation: authorised.generation(),
+        now_s: clock::now_s(),
+        items,
+    };
+    match front.store.conclude(conclusion).await {
+        Ok(Concluded::Done(outcomes)) => {
+            if let Some(latest_s) = latest_s {
+                key.signed(latest_s);
+            }
+            Ok(Ok(Logged { outcomes }))
+        }
+        Ok(Concluded::Refused(refusal)) => Ok(Err(refusal)),
+        Ok(Concluded::Superseded) => Err(NotLogged::Transient(Fault::new(
+            Code::DeadlineExceeded,
+            "the request took so long that a retry of it has taken over",
+        ))),
+        Err(error) => Err(NotLogged::Transient(from_store(error))),
+    }
+}
+
+fn signed_at_s(item: &ItemResult) -> Option<i64> {
+    match item {
+        ItemResult::Signed { entry, .. } => Some(entry.signed_at_s),
+        ItemResult::Failed { .. } => None,
+    }
+}
+
+/// The reply; what is final is written down first, so that a retry gets the same.
+async fn finish(
+    front: &Inner,
+    group: &Group,
+    recorded: Recorded,
+    logged: Result<Logged, NotLogged>,
+) -> Outcomes {
+    match logged {
+        Ok(Logged { outcomes }) => Ok(from_stored(outcomes)),
+        Err(NotLogged::Transient(fault)) => {
+            intent::release(front, recorded).await;
+            Err(fault)
+        }
+        Err(NotLogged::Final(fault)) => {
+            intent::fail(front, recorded, &fault, group.items.len()).await?;
+            Ok(group.items.iter().map(|_| Err(fault.clone())).collect())
+        }
+    }
+}
+
+impl NotLogged {
+    fn of(fault: Fault) -> Self {
+        if fault.code.is_retryable() { Self::Transient(fault) } else { Self::Final(fault) }
+    }
+}
+
+fn from_stored(outcomes: Vec<ItemOutcome>) -> Vec<Result<LoggedSignature, Fault>> {
+    let outcomes = outcomes.into_iter().map(|outcome| match outcome {
+        ItemOutcome::Signed { packet, log_index, leaf_hash } => {
+            Ok(LoggedSignature { packet, log_index, leaf_hash: leaf_hash.0 })
+        }
+        ItemOutcome::Failed { code, message } => Err(Fault::new(Code::from_number(code), message)),
+    });
+    outcomes.collect()
+}
+
+/// A key that was resolved, and is not what it was when its entry was to be appended.
+fn refused(key: &Entry, refusal: Refusal) -> Fault {
+    let name = &key.facts.name;
+    match refusal {
+        Refusal::Gone => Fault::new(Code::KeyNotFound, format!("key {name} is gone")),
+        Refusal::Disabled => Fault::new(Code::KeyDisabled, format!("key {name} is disabled")),
+        Refusal::GenerationChanged { .. } => Fault::new(Code::KeyChanged, format!("key {name} was renewed")),
+        Refusal::Expired { at_s } => {
+            Fault::new(Code::KeyExpired, format!("key {name} expired at {at_s} (Unix time)"))
+        }
+        Refusal::ClockBehind { signed_at_s, last_s } => Fault::new(
+            Code::ClockBehind,
+            format!(
+                "the signer's clock says {signed_at_s}, but key {name} signed at {last_s} already (Unix time)"
+            ),
+        ),
+    }
+}
+
+fn deadline(group: &Group) -> Instant {
+    let wait = Duration::from_millis(group.deadline_ms.into());
+    let now = Instant::now();
+    now.checked_add(wait).unwrap_or(now)
+}

@@ -1,0 +1,73 @@
+//! Log entries from what the signer made. Its answer is checked once more before it is recorded: it must be a
+//! signature of the key, hash and time that it says it is.
+
+use sealwright_crypto::digest::Digest;
+use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::tbs::ToBeSigned;
+use sealwright_proto::convert::group::Group;
+use sealwright_proto::status::{Code, Fault};
+use sealwright_store::ItemResult;
+use sealwright_tlog::entry::packet_hash;
+use sealwright_tlog::{Artefact, Entry as LogEntry};
+
+use super::{Authorised, Entry, Recorded, Signed, SignedItem};
+
+/// What the store is to record, one an item.
+pub(super) fn item_results(
+    group: &Group,
+    authorised: &Authorised,
+    key: &Entry,
+    recorded: &Recorded,
+    signed: Signed,
+) -> Vec<ItemResult> {
+    let items = group.items.iter().zip(signed).zip(0_u32..);
+    let results = items.map(|((item, outcome), number)| {
+        let logged = outcome.and_then(|signed| {
+            let digest = checked(item, key, &signed)?;
+            let entry = LogEntry {
+                signed_at_s: signed.created,
+                principal: recorded.id().principal.clone(),
+                request_id: *group.request_id.as_bytes(),
+                item: number,
+                key_id: *authorised.key_id().as_bytes(),
+                key_version: key.facts.version,
+                key_generation: authorised.generation(),
+                signing_fingerprint: key.facts.signing_fingerprint,
+                usage: item.usage,
+                purpose: item.purpose,
+                digest,
+                packet_sha256: packet_hash(&signed.packet),
+                artefact: claim(group),
+                decision: authorised.decision().to_owned(),
+                claimed_time_s: None,
+            };
+            Ok(ItemResult::Signed { entry: Box::new(entry), packet: signed.packet })
+        });
+        logged
+            .unwrap_or_else(|fault| ItemResult::Failed { code: fault.code.number(), message: fault.message })
+    });
+    results.collect()
+}
+
+fn claim(group: &Group) -> Option<Artefact> {
+    let (name, size) = (&group.artefact.name, group.artefact.size);
+    let claimed = !name.is_empty() || size > 0;
+    claimed.then(|| Artefact { name: name.clone(), size })
+}
+
+/// The digest that was signed, of the right length; and the packet is one of this key, hash and time.
+fn checked(item: &ToBeSigned, key: &Entry, signed: &SignedItem) -> Result<Digest, Fault> {
+    let wrong = |what| Fault::new(Code::SignatureSelfCheckFailed, format!("the signer's answer: {what}"));
+    let packet = SignaturePacket::parse(&signed.packet).map_err(|_| wrong("not one signature packet"))?;
+    let hash = item.content.hash();
+    if packet.hash() != Some(hash) {
+        return Err(wrong("a signature with another hash algorithm"));
+    }
+    if packet.issuer_fingerprint() != Some(key.facts.signing_fingerprint) {
+        return Err(wrong("a signature by another key"));
+    }
+    if packet.created().map(i64::from) != Some(signed.created) {
+        return Err(wrong("a signature of another time"));
+    }
+    Digest::from_bytes(hash, &signed.digest).map_err(|_| wrong("a digest of the wrong length"))
+}

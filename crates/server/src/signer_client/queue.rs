@@ -1,0 +1,192 @@
+//! Groups wait here until a batch has a free place; then all that fit cross together.
+
+use std::sync::Arc;
+
+use sealwright_crypto::tbs::Content;
+use sealwright_proto::convert::batch::{Batch, parse_outcomes};
+use sealwright_proto::convert::group::Priority;
+use sealwright_proto::limits::{INLINE_BYTES_MAX, ITEMS_PER_BATCH_MAX, KEYS_PER_BATCH_MAX};
+use sealwright_proto::signer_v1::{from_signer::Response, to_signer};
+use sealwright_proto::status::Fault;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::{Job, Link, Signed, gone, other_answer, too_late};
+
+/// Batches with the signer at once. Two keep it busy while answers and questions travel; two more allow for a
+/// slow key beside quick ones. More would only make the batches small.
+const BATCHES_WITH_SIGNER_MAX: usize = 4;
+
+/// Groups of one priority that wait; further ones wait for a place.
+const GROUPS_QUEUED_MAX: usize = 1024;
+
+#[derive(Clone)]
+pub(super) struct Queue {
+    interactive: mpsc::Sender<Queued>,
+    batch: mpsc::Sender<Queued>,
+}
+
+struct Queued {
+    job: Job,
+    reply: oneshot::Sender<Result<Signed, Fault>>,
+}
+
+struct Queues {
+    interactive: mpsc::Receiver<Queued>,
+    batch: mpsc::Receiver<Queued>,
+    /// The one that did not fit the last batch: it opens the next.
+    left_over: Option<Queued>,
+}
+
+impl Queue {
+    pub(super) fn start(link: Link) -> Self {
+        let (interactive, interactive_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
+        let (batch, batch_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
+        let queues = Queues { interactive: interactive_queue, batch: batch_queue, left_over: None };
+        tokio::spawn(run(link, queues));
+        Self { interactive, batch }
+    }
+
+    pub(super) async fn sign(&self, job: Job) -> Result<Signed, Fault> {
+        let queue = match job.priority {
+            Priority::Interactive => &self.interactive,
+            Priority::Batch => &self.batch,
+        };
+        let deadline = job.deadline;
+        let (reply, answer) = oneshot::channel();
+        let answered = async {
+            queue.send(Queued { job, reply }).await.map_err(|_| gone())?;
+            answer.await.map_err(|_| gone())?
+        };
+        tokio::time::timeout_at(deadline, answered).await.unwrap_or_else(|_| Err(too_late()))
+    }
+}
+
+async fn run(link: Link, mut queues: Queues) {
+    let places = Arc::new(Semaphore::new(BATCHES_WITH_SIGNER_MAX));
+    // The place first, then the choice: whoever comes while all places are taken still counts in it.
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let Some(first) = queues.next().await else { return };
+        let groups = queues.gather(first);
+        if !groups.is_empty() {
+            tokio::spawn(send(link.clone(), groups, place));
+        }
+    }
+}
+
+impl Queues {
+    /// Waits for the group that opens the next batch, people before machines; None when nobody can come.
+    async fn next(&mut self) -> Option<Queued> {
+        if let Some(queued) = self.left_over.take() {
+            return Some(queued);
+        }
+        tokio::select! {
+            biased;
+            Some(queued) = self.interactive.recv() => Some(queued),
+            Some(queued) = self.batch.recv() => Some(queued),
+            else => None,
+        }
+    }
+
+    /// The first group and all that wait and fit with it. Groups that nobody waits for any more are dropped.
+    fn gather(&mut self, first: Queued) -> Vec<Queued> {
+        let mut room = Room::new();
+        let mut groups = Vec::new();
+        let mut next = Some(first);
+        while let Some(queued) = next {
+            if !queued.reply.is_closed() {
+                if !room.take(&queued.job) {
+                    self.left_over = Some(queued);
+                    break;
+                }
+                groups.push(queued);
+            }
+            next = self.interactive.try_recv().or_else(|_| self.batch.try_recv()).ok();
+        }
+        groups
+    }
+}
+
+/// What is left of the limits of one batch.
+struct Room {
+    items: usize,
+    inline_bytes: usize,
+    keys: usize,
+}
+
+impl Room {
+    const fn new() -> Self {
+        Self { items: ITEMS_PER_BATCH_MAX, inline_bytes: INLINE_BYTES_MAX, keys: KEYS_PER_BATCH_MAX }
+    }
+
+    /// False: it does not fit; then nothing is taken. A group alone always fits: its own limits are smaller.
+    fn take(&mut self, job: &Job) -> bool {
+        let inline = job.requests.iter().map(|request| match &request.item.content {
+            Content::Midstate(_) => 0,
+            Content::Inline(_, bytes) => bytes.len(),
+        });
+        let left = (
+            self.items.checked_sub(job.requests.len()),
+            self.inline_bytes.checked_sub(inline.fold(0, usize::saturating_add)),
+            self.keys.checked_sub(1),
+        );
+        let (Some(items), Some(inline_bytes), Some(keys)) = left else { return false };
+        *self = Self { items, inline_bytes, keys };
+        true
+    }
+}
+
+/// Sends one batch, waits for its answer, and gives each group its part.
+async fn send(link: Link, groups: Vec<Queued>, place: OwnedSemaphorePermit) {
+    let deadline = groups.iter().map(|queued| queued.job.deadline).max().unwrap_or_else(Instant::now);
+    let mut batch =
+        Batch { keys: Vec::new(), requests: Vec::new(), deadline_ms: milliseconds_until(deadline) };
+    let mut replies = Vec::with_capacity(groups.len());
+    for Queued { job, reply } in groups {
+        replies.push((job.requests.len(), reply));
+        let known = batch.keys.iter().position(|key| *key == job.key);
+        let index = known.unwrap_or(batch.keys.len());
+        if known.is_none() {
+            batch.keys.push(job.key);
+        }
+        batch.requests.extend(job.requests.into_iter().map(|mut request| {
+            request.key = index;
+            request
+        }));
+    }
+    let items = batch.requests.len();
+    let answer = link.ask(to_signer::Request::Sign(batch.into_wire()), deadline).await;
+    drop(place);
+    let outcomes = answer.and_then(|response| match response {
+        Response::Sign(result) => parse_outcomes(result, items),
+        Response::Failure(_) | Response::Key(_) | Response::ImportKey(_) | Response::Ready(_) => {
+            Err(other_answer())
+        }
+    });
+    distribute(outcomes, replies);
+}
+
+fn distribute(
+    outcomes: Result<Signed, Fault>,
+    replies: Vec<(usize, oneshot::Sender<Result<Signed, Fault>>)>,
+) {
+    match outcomes {
+        Ok(outcomes) => {
+            let mut outcomes = outcomes.into_iter();
+            for (items, reply) in replies {
+                let _ = reply.send(Ok(outcomes.by_ref().take(items).collect()));
+            }
+        }
+        Err(fault) => {
+            for (_, reply) in replies {
+                let _ = reply.send(Err(fault.clone()));
+            }
+        }
+    }
+}
+
+/// For the signer: after this nobody waits. Never 0, which would mean for ever.
+fn milliseconds_until(deadline: Instant) -> Option<u32> {
+    let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+    Some(u32::try_from(left).unwrap_or(u32::MAX).max(1))
+}
