@@ -115,6 +115,45 @@ fn what_rpmsign_signed_strips_to_the_original_if_the_reserve_was_usual() {
     }
 }
 
+/// The packets of the package that rpmsign made, put into the unsigned one by us, give the same bytes.
+#[test]
+fn the_bytes_are_those_that_rpmsign_writes() {
+    let cases = [
+        ("gen_tiny-signed-rsa4096", "gen_tiny-reserved4096", "header"),
+        ("gen_tiny-signed-rsa4096-rpmv3", "gen_tiny-reserved4096", "both"),
+        ("gen_tiny-signed-ed25519", "gen_tiny-reserved4096", "header"),
+        ("rpmorg_hello-2.0-1.x86_64-signed", "rpmorg_hello-2.0-1.x86_64", "both"),
+        ("rhs_testpkg-1.signed", "rhs_testpkg-1", "header"),
+        (
+            "rpmrs_v6_signed_rpm-basic-with-ed25519-2.3.4-5.el9.noarch",
+            "rpmrs_v6_rpm-basic-2.3.4-5.el9.noarch",
+            "auto",
+        ),
+    ];
+    for (signed, original, wish) in cases {
+        let (signed, original) =
+            (fixture(&format!("rpm/{signed}.rpm")), fixture(&format!("rpm/{original}.rpm")));
+        let prepared = prepare(&original, &kind(wish), &Signer::ed25519()).unwrap();
+        let packets: Vec<Vec<u8>> =
+            [267, 268, 278, 1002].into_iter().filter_map(|tag| packet(&signed, tag)).collect();
+        let Output::Edits(edits) = prepared.plan.output(&packets).unwrap() else { panic!("not embedded") };
+        assert!(edits.keeps_layout());
+        assert!(edits.apply(&original) == signed);
+    }
+}
+
+/// The packet in this tag, by our own arithmetic.
+fn packet(bytes: &[u8], tag: u32) -> Option<Vec<u8>> {
+    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let entry = 112 + 16 * tags(bytes).iter().position(|other| *other == tag)?;
+    let data = &bytes[112 + 16 * number(104) + number(entry + 8)..];
+    if tag != 278 {
+        return Some(data[..number(entry + 12)].to_vec());
+    }
+    let text = data.split(|byte| *byte == 0).next().unwrap();
+    Some(base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).unwrap())
+}
+
 #[test]
 fn without_a_payload_digest_auto_signs_header_and_payload_too() {
     let signer = Signer::rsa4096();
