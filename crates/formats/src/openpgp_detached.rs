@@ -16,7 +16,6 @@ use crate::error::Error;
 use crate::options::{OptionSpec, SignOptions};
 use crate::prepared::{Item, Output, Plan, Preparation, Prepared};
 use crate::report::{Inspection, SignatureReport, Verification, VerifyContext};
-use crate::rpm::judge;
 use crate::source::{CHUNK_BYTES, ReadAt, for_each_chunk};
 use crate::splice::Edits;
 
@@ -100,7 +99,7 @@ impl Format for OpenPgpDetached {
 
     fn inspect(&self, source: &dyn ReadAt, sidecar: Option<&[u8]>) -> Result<Inspection, Error> {
         let signatures = match read_sidecar(sidecar) {
-            Ok(packets) => reports(&packets, judge),
+            Ok(packets) => reports(&packets, SignatureReport::unchecked),
             Err(reason) => vec![SignatureReport::unreadable("detached".to_owned(), reason)],
         };
         let facts = vec![("size", format!("{} bytes", source.len()))];
@@ -178,7 +177,7 @@ fn check(
         })
         .map_err(|cause| Error::Read { offset: 0, source: cause })?;
     }
-    Ok(reports(packets, |packet| {
+    let outcome = |packet: &SignaturePacket| {
         if let Some(outcome) = preflight(packet, context.keyring, context.now) {
             return outcome;
         }
@@ -189,17 +188,17 @@ fn check(
             Some((_, _, content)) => verify(packet, content, context.keyring, context.now),
             None => Outcome::not_valid(State::Weak, "its hash algorithm is not supported"),
         }
-    }))
+    };
+    Ok(reports(packets, |place, packet| SignatureReport::new(place, packet, outcome(packet))))
 }
 
 fn reports(
     packets: &[SignaturePacket],
-    outcome: impl Fn(&SignaturePacket) -> Outcome,
+    report: impl Fn(String, &SignaturePacket) -> SignatureReport,
 ) -> Vec<SignatureReport> {
     let place = |number: usize| match packets.len() {
         1 => "detached".to_owned(),
         _ => format!("detached #{}", number.saturating_add(1)),
     };
-    let report = |(number, packet)| SignatureReport::new(place(number), packet, outcome(packet));
-    packets.iter().enumerate().map(report).collect()
+    packets.iter().enumerate().map(|(number, packet)| report(place(number), packet)).collect()
 }

@@ -76,6 +76,16 @@ impl SignatureReport {
         }
     }
 
+    /// What a packet says by itself: that it is weak, or nothing; whose it is needs a keyring.
+    #[must_use]
+    pub fn unchecked(place: String, packet: &SignaturePacket) -> Self {
+        let outcome = match packet.is_weak() {
+            Some(why) => Outcome::not_valid(State::Weak, why),
+            None => Outcome::not_valid(State::UnknownKey, "not checked"),
+        };
+        Self::new(place, packet, outcome)
+    }
+
     /// What is to be said of something that is no signature packet.
     #[must_use]
     pub const fn unreadable(place: String, reason: String) -> Self {

@@ -14,6 +14,7 @@ mod header;
 mod inspect;
 mod limits;
 mod main_header;
+mod one_pass;
 mod package;
 mod plan;
 mod prepare;
@@ -31,8 +32,6 @@ use crate::prepared::Preparation;
 use crate::report::{Inspection, Verification, VerifyContext};
 use crate::source::ReadAt;
 use crate::splice::Edits;
-
-pub(crate) use inspect::judge;
 
 /// What to sign.
 pub const RPM_SIGNATURE: OptionSpec = OptionSpec {

@@ -92,6 +92,34 @@ impl Hashes {
         }
     }
 
+    /// Each hash in a set of its own; [`Self::append`] puts them together again.
+    pub(super) fn split(&self) -> Vec<Self> {
+        let mut sets = Vec::new();
+        if self.md5.is_some() {
+            sets.push(Self { md5: self.md5.clone(), ..Self::default() });
+        }
+        if self.sha1.is_some() {
+            sets.push(Self { sha1: self.sha1.clone(), ..Self::default() });
+        }
+        if self.sha3_256.is_some() {
+            sets.push(Self { sha3_256: self.sha3_256.clone(), ..Self::default() });
+        }
+        sets.extend(self.sha2.iter().map(|hasher| Self { sha2: vec![hasher.clone()], ..Self::default() }));
+        sets.extend(
+            self.salted.iter().map(|salted| Self { salted: vec![salted.clone()], ..Self::default() }),
+        );
+        sets
+    }
+
+    /// Takes over the hashes of `other`, which are not among these.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.md5 = self.md5.take().or(other.md5);
+        self.sha1 = self.sha1.take().or(other.sha1);
+        self.sha3_256 = self.sha3_256.take().or(other.sha3_256);
+        self.sha2.append(&mut other.sha2);
+        self.salted.append(&mut other.salted);
+    }
+
     /// Whether nothing is wanted.
     pub(super) fn is_empty(&self) -> bool {
         let none = self.md5.is_none() && self.sha1.is_none() && self.sha3_256.is_none();

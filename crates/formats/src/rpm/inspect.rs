@@ -1,13 +1,11 @@
 //! What a package says about itself. Nothing is trusted, and nothing but the headers is read.
 
-use sealwright_crypto::openpgp::packet::SignaturePacket;
-use sealwright_crypto::openpgp::verify::{Outcome, State};
-
 use super::package::Package;
 use super::signature_header::Item;
-use super::{digests, tags, verify};
+use super::signatures::Found;
+use super::{digests, tags};
 use crate::error::Error;
-use crate::report::Inspection;
+use crate::report::{Inspection, SignatureReport};
 use crate::source::ReadAt;
 
 pub(super) fn inspect(source: &dyn ReadAt) -> Result<Inspection, Error> {
@@ -19,20 +17,15 @@ pub(super) fn inspect(source: &dyn ReadAt) -> Result<Inspection, Error> {
         digests::whole(signature, main, None),
         digests::payload(main, None),
     ];
-    let report = |found| verify::report(found, judge);
+    let report = |found: &Found| match &found.packet {
+        Ok(packet) => SignatureReport::unchecked(found.place(), packet),
+        Err(reason) => SignatureReport::unreadable(found.place(), reason.clone()),
+    };
     Ok(Inspection {
         facts: facts(&package),
         signatures: package.found.iter().map(report).collect(),
         digests: checks.iter().flatten().map(digests::Check::report).collect(),
     })
-}
-
-/// A packet alone says only that it is weak; whose it is needs a keyring.
-pub(crate) fn judge(packet: &SignaturePacket) -> Outcome {
-    match packet.is_weak() {
-        Some(why) => Outcome::not_valid(State::Weak, why),
-        None => Outcome::not_valid(State::UnknownKey, "not checked"),
-    }
 }
 
 fn facts(package: &Package) -> Vec<(&'static str, String)> {

@@ -13,11 +13,12 @@ use super::hashes::Hashes;
 use super::header::read;
 use super::limits::LEAD_BYTES;
 use super::main_header::MainHeader;
+use super::one_pass::hash_both;
 use super::signature_header::SignatureHeader;
 use super::signatures::{self, Found};
 use super::{digests, tags};
 use crate::error::Error;
-use crate::source::{ReadAt, for_each_chunk};
+use crate::source::ReadAt;
 
 /// First four bytes of every package.
 pub(super) const LEAD_MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
@@ -65,11 +66,8 @@ impl Package {
         let mut payload = Hashes::default();
         digests::want_payload(&self.main, &mut payload);
         if !(whole.is_empty() && payload.is_empty()) {
-            for_each_chunk(source, self.main.end, self.len, |chunk| {
-                whole.update(chunk);
-                payload.update(chunk);
-            })
-            .map_err(|cause| Error::Read { offset: self.main.end, source: cause })?;
+            hash_both(source, self.main.end, self.len, &mut whole, &mut payload)
+                .map_err(|cause| Error::Read { offset: self.main.end, source: cause })?;
         }
         Ok(PayloadHashes { whole, payload })
     }

@@ -44,8 +44,10 @@ pub(super) fn verify_package(
             Covers::Header => &package.header_hashes,
             Covers::HeaderAndPayload => &payload.whole,
         };
-        let outcome = |packet: &SignaturePacket| outcome(packet, hashes, context);
-        report(found, outcome)
+        match &found.packet {
+            Ok(packet) => SignatureReport::new(found.place(), packet, outcome(packet, hashes, context)),
+            Err(reason) => SignatureReport::unreadable(found.place(), reason.clone()),
+        }
     };
     Ok(Verification {
         signatures: package.found.iter().map(check).collect(),
@@ -60,13 +62,5 @@ fn outcome(packet: &SignaturePacket, hashes: &Hashes, context: &VerifyContext<'_
     match hashes.for_packet(packet) {
         Some(content) => verify(packet, content, context.keyring, context.now),
         None => Outcome::not_valid(State::Weak, "its hash algorithm is not supported"),
-    }
-}
-
-/// One signature as the report shows it; `outcome` judges a packet that can be read.
-pub(super) fn report(found: &Found, outcome: impl FnOnce(&SignaturePacket) -> Outcome) -> SignatureReport {
-    match &found.packet {
-        Ok(packet) => SignatureReport::new(found.place(), packet, outcome(packet)),
-        Err(reason) => SignatureReport::unreadable(found.place(), reason.clone()),
     }
 }
