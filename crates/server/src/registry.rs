@@ -214,3 +214,119 @@ pub(crate) async fn load(store: &Store, reference: &KeyReference) -> Result<Key,
         .map_err(from_store)?
         .ok_or_else(|| Fault::new(Code::KeyNotFound, format!("there is no key {reference}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use sealwright_crypto::algorithm::KeyAlgorithm;
+    use sealwright_proto::convert::group::Group;
+    use sealwright_store::{Material, NewKey};
+
+    use super::*;
+    use crate::policy::{Principal, decide};
+
+    const NOW_S: i64 = 1_796_000_000;
+
+    fn new_key(n: u8, name: &str) -> NewKey {
+        let material = Material {
+            generation: 1,
+            algorithm: KeyAlgorithm::Ed25519,
+            fingerprint: Fingerprint::from_bytes(&[n; 20]).unwrap(),
+            signing_fingerprint: Fingerprint::from_bytes(&[n ^ 0x80; 20]).unwrap(),
+            user_id: String::new(),
+            created_s: NOW_S,
+            expires_s: None,
+            certificate: vec![n],
+            sealed: vec![n],
+            data_key_id: String::new(),
+            renewable: true,
+        };
+        NewKey { id: Uuid::now_v7(), name: name.to_owned(), usages: vec![Usage::OpenPgp], material }
+    }
+
+    fn named(text: &str) -> KeyReference {
+        KeyReference::parse(text).unwrap()
+    }
+
+    fn authorised(facts: &Facts) -> Authorised {
+        let wire = sealwright_proto::v1::SignGroup {
+            request_id: Uuid::now_v7().as_bytes().to_vec(),
+            key: facts.name.clone(),
+            items: vec![sealwright_proto::v1::SignItem {
+                usage: 1,
+                purpose: 1,
+                content: Some(sealwright_proto::v1::sign_item::Content::Inline(
+                    sealwright_proto::v1::InlineContent { hash: 8, bytes: vec![1] },
+                )),
+            }],
+            ..Default::default()
+        };
+        decide(&Principal::local(), &Group::parse(wire).unwrap(), facts, NOW_S).unwrap()
+    }
+
+    async fn open() -> (tempfile::TempDir, Store, Registry) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store")).await.unwrap();
+        (folder, store.clone(), Registry::new(store))
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_not_there_is_not_remembered_as_missing() {
+        let (_folder, store, registry) = open().await;
+        assert_eq!(registry.find(&named("release")).await.unwrap_err().code, Code::KeyNotFound);
+        store.insert_key(new_key(1, "release")).await.unwrap();
+        let (first, freshness) = registry.find(&named("release")).await.unwrap();
+        assert_eq!(freshness, Freshness::Fresh);
+        let (second, freshness) = registry.find(&named("release")).await.unwrap();
+        assert_eq!(freshness, Freshness::Remembered);
+        assert!(Arc::ptr_eq(&first, &second));
+        let signing = named(&first.facts.signing_fingerprint.to_string());
+        assert!(Arc::ptr_eq(&first, &registry.find(&signing).await.unwrap().0));
+    }
+
+    #[tokio::test]
+    async fn other_keys_keep_their_place_when_one_changes() {
+        let (_folder, store, registry) = open().await;
+        let a = registry.put(store.insert_key(new_key(1, "a")).await.unwrap());
+        let b = store.insert_key(new_key(2, "b")).await.unwrap();
+        registry.put(b.clone());
+        for state in [KeyState::Disabled, KeyState::Enabled, KeyState::Disabled] {
+            let changed = store.set_key_state(b.id, state).await.unwrap();
+            registry.put(changed);
+            assert!(Arc::ptr_eq(&a, &registry.find(&named("a")).await.unwrap().0));
+            assert_eq!(registry.find(&named("b")).await.unwrap().0.facts.state, state);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_slower_reader_of_an_older_row_does_not_win() {
+        let (_folder, store, registry) = open().await;
+        let old = store.insert_key(new_key(1, "release")).await.unwrap();
+        let new = store.set_key_state(old.id, KeyState::Disabled).await.unwrap();
+        registry.put(new);
+        assert_eq!(registry.put(old).facts.state, KeyState::Disabled);
+        assert_eq!(registry.find(&named("release")).await.unwrap().0.facts.state, KeyState::Disabled);
+    }
+
+    #[tokio::test]
+    async fn only_the_generation_that_was_authorised_is_resolved() {
+        let (_folder, store, registry) = open().await;
+        let key = store.insert_key(new_key(1, "release")).await.unwrap();
+        let entry = registry.put(key.clone());
+        let authorised = authorised(&entry.facts);
+        assert_eq!(registry.resolve(&authorised).unwrap().sealed(), [1]);
+        let material = Material { generation: 2, sealed: vec![2], ..key.material };
+        registry.put(store.replace_material(key.id, 1, material).await.unwrap());
+        assert_eq!(registry.resolve(&authorised).unwrap_err().code, Code::KeyChanged);
+    }
+
+    #[tokio::test]
+    async fn a_newer_copy_keeps_the_time_of_the_last_entry() {
+        let (_folder, store, registry) = open().await;
+        let key = store.insert_key(new_key(1, "release")).await.unwrap();
+        let entry = registry.put(key.clone());
+        assert_eq!(entry.not_before_s(), 0);
+        entry.signed(NOW_S);
+        let newer = registry.put(store.set_key_state(key.id, KeyState::Disabled).await.unwrap());
+        assert_eq!(newer.not_before_s(), NOW_S);
+    }
+}

@@ -63,19 +63,19 @@ pub enum Recorded {
 const INSERT: &str = "INSERT INTO intents (principal, request_id, digest, key_id, attempt, lease_until, created) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
 
-const SELECT: &str =
+pub(crate) const SELECT: &str =
     "SELECT digest, lease_until, outcome FROM intents WHERE principal = $1 AND request_id = $2";
 
-const TAKE_OVER: &str = "UPDATE intents SET attempt = $3, lease_until = $4, key_id = $5 \
+pub(crate) const TAKE_OVER: &str = "UPDATE intents SET attempt = $3, lease_until = $4, key_id = $5 \
      WHERE principal = $1 AND request_id = $2 AND outcome IS NULL";
 
-const RELEASE: &str = "UPDATE intents SET lease_until = 0 \
+pub(crate) const RELEASE: &str = "UPDATE intents SET lease_until = 0 \
      WHERE principal = $1 AND request_id = $2 AND attempt = $3 AND outcome IS NULL";
 
-const CONCLUDE: &str = "UPDATE intents SET outcome = $4 \
+pub(crate) const CONCLUDE: &str = "UPDATE intents SET outcome = $4 \
      WHERE principal = $1 AND request_id = $2 AND attempt = $3 AND outcome IS NULL";
 
-const PRUNE: &str = "DELETE FROM intents WHERE (principal, request_id) IN (SELECT principal, request_id FROM intents \
+pub(crate) const PRUNE: &str = "DELETE FROM intents WHERE (principal, request_id) IN (SELECT principal, request_id FROM intents \
      WHERE created < $1 AND (outcome IS NOT NULL OR lease_until < $2) ORDER BY created LIMIT $3)";
 
 impl Store {

@@ -380,3 +380,47 @@ fn parse(row: &SqliteRow) -> Result<Key, Error> {
         last_signed_s: optional("last_signed")?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::AssertSqlSafe;
+
+    use super::*;
+
+    /// A request must cost the same with ten keys and with a million, with an empty log and with a long one: each
+    /// statement of its way finds its rows by an index.
+    #[tokio::test]
+    async fn no_statement_of_a_request_scans_a_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("store")).await.unwrap();
+        let statements = [
+            BY_ID,
+            BY_NAME,
+            BY_SIGNING_FINGERPRINT,
+            BY_FINGERPRINT,
+            AFTER,
+            REPLACE,
+            crate::intents::SELECT,
+            crate::intents::TAKE_OVER,
+            crate::intents::RELEASE,
+            crate::intents::CONCLUDE,
+            crate::intents::PRUNE,
+            crate::log::ENTRIES,
+            crate::transaction::KEY,
+            crate::transaction::SIGNED,
+            crate::transaction::HEAD,
+        ];
+        for statement in statements {
+            let plan = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")))
+                .fetch_all(store.readers())
+                .await
+                .unwrap();
+            for step in plan {
+                let step: String = step.get("detail");
+                let scans = step.starts_with("SCAN") || step.contains("TEMP B-TREE");
+                let scans = scans && !step.contains("intents_created");
+                assert!(!scans, "{statement}: {step}");
+            }
+        }
+    }
+}

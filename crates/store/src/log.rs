@@ -93,6 +93,8 @@ pub enum Refusal {
     },
 }
 
+pub(crate) const ENTRIES: &str = "SELECT entry FROM log WHERE position >= $1 ORDER BY position LIMIT $2";
+
 impl Store {
     /// Appends the entries of a request and writes its answer, in one transaction that first checks that the key
     /// is enabled, of the same generation, and not expired, neither now nor at the times in the signatures.
@@ -120,7 +122,7 @@ impl Store {
     /// Those of the database.
     pub async fn log_entries(&self, first: u64, limit: u32) -> Result<Vec<Vec<u8>>, Error> {
         let Ok(first) = i64::try_from(first) else { return Ok(Vec::new()) };
-        let rows = sqlx::query("SELECT entry FROM log WHERE position >= $1 ORDER BY position LIMIT $2")
+        let rows = sqlx::query(ENTRIES)
             .bind(first)
             .bind(i64::from(limit.min(PAGE_MAX)))
             .fetch_all(self.readers())

@@ -13,6 +13,13 @@ use crate::keys::KeyState;
 /// Rows of the log in one INSERT.
 const ROWS_PER_INSERT: usize = 32;
 
+pub(crate) const KEY: &str = "SELECT state, generation, expires, last_signed FROM keys WHERE id = $1";
+
+pub(crate) const SIGNED: &str =
+    "UPDATE keys SET last_signed = $1 WHERE id = $2 AND (last_signed IS NULL OR last_signed < $1)";
+
+pub(crate) const HEAD: &str = "SELECT size, nodes FROM log_head WHERE id = 1";
+
 /// What a signature's key must still be when its entry is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyCheck {
@@ -66,7 +73,7 @@ impl<'c> Transaction<'c> {
         if let Some(check) = self.keys.get(&id) {
             return Ok(Some(*check));
         }
-        let row = sqlx::query("SELECT state, generation, expires, last_signed FROM keys WHERE id = $1")
+        let row = sqlx::query(KEY)
             .bind(id.to_vec())
             .fetch_optional(self.connection())
             .await
@@ -122,14 +129,12 @@ impl<'c> Transaction<'c> {
                 .doing("write the head of the log")?;
         }
         for (id, at_s) in std::mem::take(&mut self.signed) {
-            sqlx::query(
-                "UPDATE keys SET last_signed = $1 WHERE id = $2 AND (last_signed IS NULL OR last_signed < $1)",
-            )
-            .bind(at_s)
-            .bind(id.to_vec())
-            .execute(self.connection())
-            .await
-            .doing("note the time of a key's last entry")?;
+            sqlx::query(SIGNED)
+                .bind(at_s)
+                .bind(id.to_vec())
+                .execute(self.connection())
+                .await
+                .doing("note the time of a key's last entry")?;
         }
         self.open.commit().await.doing("commit")
     }
@@ -189,7 +194,7 @@ impl LogTransaction for Transaction<'_> {
 /// Reads the head of the log. Inside `BEGIN IMMEDIATE` no other writer can change it. (On PostgreSQL the same
 /// place needs `FOR UPDATE`: the second constant stands here when that database comes.)
 pub(crate) async fn read_head(connection: &mut SqliteConnection) -> Result<CompactRange, Error> {
-    let row = sqlx::query("SELECT size, nodes FROM log_head WHERE id = 1")
+    let row = sqlx::query(HEAD)
         .fetch_optional(connection)
         .await
         .doing("read the head of the log")?

@@ -63,8 +63,10 @@ async fn read_groups(
         // On its own: once begun, a group runs to its end and its answer is stored, even if the client goes away.
         tokio::spawn(async move {
             let answer = answer(&front, &principal, group).await;
-            drop((place, bytes));
+            drop(bytes);
+            // The place is kept until the client takes its answers: one that does not read is not read from.
             let _ = answers.send(answer).await;
+            drop(place);
         });
     }
 }

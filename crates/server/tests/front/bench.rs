@@ -20,6 +20,9 @@ use uuid::Uuid;
 
 use crate::peer::{self, Act, Counts, OnSign};
 
+/// Less than the largest message: front takes that much then, one at a time.
+const CONFIG: Config = Config { request_bytes_in_work_max: 1 };
+
 pub(crate) struct Bench {
     pub(crate) front: Front,
     pub(crate) signer: Counts,
@@ -37,7 +40,7 @@ impl Bench {
     pub(crate) async fn start_in(folder: tempfile::TempDir, on_sign: OnSign) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let signer = peer::start(theirs, on_sign);
-        let front = Front::start(Config::default(), &folder.path().join("store"), ours).await.unwrap();
+        let front = Front::start(CONFIG, &folder.path().join("store"), ours).await.unwrap();
         Self { front, signer, folder }
     }
 

@@ -20,7 +20,7 @@ use sealwright_proto::signer_v1::{
 use sealwright_proto::status::{Code, Fault};
 
 /// Before the certificate of the fixture was made nothing can be dated; after it, anything.
-pub(crate) const CREATED: i64 = 1_796_000_000;
+pub(crate) const CREATED: i64 = 1_796_042_100;
 
 pub(crate) fn certificate() -> Certificate {
     Certificate::parse(include_bytes!("../../../../fixtures/pgp-key/gen_ed25519.pub.asc")).unwrap()
@@ -99,7 +99,11 @@ pub(crate) fn start(mut socket: UnixStream, mut on_sign: OnSign) -> Counts {
                     match on_sign(number, &batch) {
                         Act::Forget => continue,
                         Act::Die => return,
-                        act => answer(&key_pair, &batch, &act),
+                        act @ (Act::Sign
+                        | Act::Spoil(_)
+                        | Act::Refuse(_)
+                        | Act::RefuseAll(_)
+                        | Act::AnswerOneLess) => answer(&key_pair, &batch, &act),
                     }
                 }
                 to_signer::Request::Create(_) | to_signer::Request::Import(_) => {

@@ -3,10 +3,13 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::verify::{State, verify};
+use sealwright_crypto::tbs::Content;
 use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature, Priority};
+use sealwright_proto::limits::INLINE_BYTES_MAX;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_store::{Intent, IntentId, KeyState, Material, Recorded, Store};
 use sealwright_tlog::Entry;
@@ -49,7 +52,8 @@ async fn a_signature_verifies_with_the_certificate_and_stands_in_the_log() {
     keyring.push(peer::certificate());
     for (item, content) in signed.iter().zip([b"first".as_slice(), b"second"]) {
         let packet = SignaturePacket::parse(&item.packet).unwrap();
-        assert_eq!(verify(&packet, &hasher(content), &keyring, CREATED + 1).state, State::Valid);
+        let outcome = verify(&packet, &hasher(content), &keyring, CREATED + 1);
+        assert_eq!(outcome.state, State::Valid, "{:?}", outcome.detail);
         assert_eq!(verify(&packet, &hasher(b"other"), &keyring, CREATED + 1).state, State::Bad);
     }
     let entries = bench.other_process().await.log_entries(0, 10).await.unwrap();
@@ -119,8 +123,6 @@ async fn nothing_reaches_the_signer_before_the_request_is_authorised() {
     let key = bench.create("release").await;
     let id = Uuid::from_slice(&key.id).unwrap();
     bench.other_process().await.set_key_state(id, KeyState::Disabled).await.unwrap();
-    let mut expired = peer::material(2, 1);
-    expired.expires = Some(CREATED - 1);
     let fresh = Bench::start(|_, _| Act::Sign).await;
     assert_eq!(failure(&fresh.sign(&group("none", &[b"x"])).await).code, Code::KeyNotFound);
     // This front still remembers the key as enabled; one that reads it now does not.
@@ -252,6 +254,34 @@ async fn the_signer_is_told_the_time_of_the_last_entry_of_the_key() {
     signatures(&bench.sign(&group("release", &[b"x"])).await);
     assert_eq!(heard.recv().unwrap(), (0, true));
     assert_eq!(heard.recv().unwrap(), (CREATED, false));
+}
+
+/// Each of these is a third of what may be in work at once over all connections: they wait for each other.
+#[tokio::test]
+async fn large_inline_contents_are_hashed_by_the_signer_and_wait_for_their_turn() {
+    let bench = Bench::start(|_, batch| {
+        let bytes = batch.requests.iter().map(|request| match &request.item.content {
+            Content::Inline(_, bytes) => bytes.len(),
+            Content::Midstate(_) => 0,
+        });
+        assert!(bytes.sum::<usize>() <= INLINE_BYTES_MAX);
+        Act::Sign
+    })
+    .await;
+    bench.create("release").await;
+    let content = vec![5; INLINE_BYTES_MAX];
+    let mut keyring = Keyring::default();
+    keyring.push(peer::certificate());
+    let inline = || {
+        let mut group = group("release", &[b""]);
+        group.items[0].content = Content::Inline(HashAlgorithm::Sha256, content.clone());
+        group
+    };
+    let answers = bench.sign_all(&[inline(), inline(), inline(), inline()]).await;
+    for answer in answers {
+        let packet = SignaturePacket::parse(&signatures(&answer)[0].packet).unwrap();
+        assert_eq!(verify(&packet, &hasher(&content), &keyring, CREATED + 1).state, State::Valid);
+    }
 }
 
 /// While the signer holds the first batches, the groups that come after queue; then they cross together.

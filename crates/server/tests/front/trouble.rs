@@ -80,27 +80,23 @@ async fn a_signature_by_another_key_is_never_logged() {
 
 #[tokio::test]
 async fn when_the_signer_dies_everyone_in_flight_and_after_is_told_to_retry() {
-    let bench = Bench::start(|number, _| if number == 3 { Act::Die } else { Act::Forget }).await;
+    // Two groups are in flight, in a batch each, when the third kills it.
+    let bench = Bench::start(|number, _| if number == 2 { Act::Die } else { Act::Forget }).await;
     bench.create("release").await;
-    let groups: Vec<Group> = (0..20_u8).map(|n| group("release", &[&[n]])).collect();
-    // The first may all cross in one batch; one by one until the fourth batch kills it.
-    let answers = futures_util::future::join_all(groups.iter().map(|group| async {
-        tokio::time::sleep(Duration::from_millis(u64::from(group.items.len() as u32))).await;
-        bench.sign(group).await
-    }));
-    let nudge = async {
-        for n in 0..4_u8 {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let late = group("release", &[&[n, n]]);
-            let _ = tokio::time::timeout(Duration::from_millis(100), bench.sign(&late)).await;
+    let groups: Vec<Group> = (0..3_u8).map(|n| group("release", &[&[n]])).collect();
+    let one = async |number: usize| {
+        while bench.signer.batches() < number {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        bench.sign(&groups[number]).await
     };
-    let (answers, ()) = tokio::join!(answers, nudge);
-    for answer in answers {
+    let answers = tokio::join!(one(0), one(1), one(2));
+    for answer in [answers.0, answers.1, answers.2] {
         let fault = failure(&answer);
         assert_eq!(fault.code, Code::SignerGone);
         assert!(fault.retry_after_ms.is_some());
     }
+    assert_eq!(bench.signer.batches(), 3);
     assert_eq!(failure(&bench.sign(&group("release", &[b"late"])).await).code, Code::SignerGone);
     assert_eq!(bench.log_size().await, 0);
 }
