@@ -5,8 +5,8 @@
 //! Who hashes: everything is hashed here, once, into the states that the key holder finishes. A header-only
 //! signature reads no byte of the payload.
 //!
-//! Reading order: [`package`] (the file), [`header`] (the structure that it has twice), [`main_header`],
-//! [`signature_header`] (rewriting, reserve), [`signatures`], [`digests`], [`prepare`], [`plan`], [`verify`].
+//! Reading order: `rpm/package.rs` (the file), `header.rs` (the structure that it has twice), `main_header.rs`,
+//! `signature_header.rs` (rewriting, reserve), `signatures.rs`, `digests.rs`, `prepare.rs`, `plan.rs`, `verify.rs`.
 
 mod digests;
 mod hashes;

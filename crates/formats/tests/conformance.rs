@@ -102,7 +102,7 @@ fn packages_are_detected_by_content_and_other_files_are_not() {
 fn every_package_is_signed_or_refused_with_its_reason() {
     let signers = [Signer::rsa2048(), Signer::rsa4096(), Signer::ed25519()];
     let mut table =
-        String::from("# package, then the verdict for rsa2048, rsa4096, ed25519 (one if all are the same)\n");
+        String::from("# package, then the verdict for rsa2048, rsa4096, ed25519; equal neighbours once\n");
     for name in packages() {
         let original = fixture(&name);
         let mut verdicts: Vec<String> = Vec::new();
