@@ -118,7 +118,7 @@ pub(crate) fn signer(args: SignerArgs) -> Result<Exit, Failure> {
     let socket = rustix::io::fcntl_dupfd_cloexec(stdin, 3)
         .map(UnixStream::from)
         .map_err(|error| Failure::failed(format!("standard input is not usable: {error}"), "The signer is started by sealwright itself."))?;
-    sealwright_signer::run(sealwright_signer::Config { root: args.root, socket })
+    sealwright_signer::run(sealwright_signer::Config { root: args.root, create: true, socket })
         .map(|()| Exit::Done)
         .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
 }

@@ -1,0 +1,130 @@
+//! New keys: made by the backend, certified at once, sealed; with a revocation certificate to lay by.
+
+use std::sync::Arc;
+
+use pgp::ser::Serialize as _;
+use pgp::types::Tag;
+use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_crypto::openpgp::armor::{self, Kind};
+use sealwright_crypto::openpgp::certificate::Certificate;
+use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate};
+use sealwright_proto::limits::WARNINGS_MAX;
+use sealwright_proto::status::{Code, Fault};
+
+use crate::backend::{Backend as _, software::Software};
+use crate::certify::{self, Claims, new_key_claims};
+use crate::clock::openpgp_time;
+use crate::opened::Component;
+use crate::packets;
+use crate::public::PublicHalf;
+use crate::root::Sealer;
+use crate::seal::{Primary, StoredComponent, StoredKey};
+
+/// Makes the key as of `now` (Unix seconds).
+///
+/// # Errors
+/// [`Code::Internal`] if the backend fails; [`Code::Unsupported`] or [`Code::ClockBehind`] for times that OpenPGP
+/// cannot say.
+pub(crate) fn create(sealer: &Sealer, wanted: SignerCreate, now: i64) -> Result<KeyMaterial, Fault> {
+    let SignerCreate { key_id, spec, usages } = wanted;
+    let created = openpgp_time(now)?;
+    let expires = end_of_validity(now, spec.valid_for_s)?;
+    let primary = make(spec.algorithm, created)?;
+    let subkey = if spec.signing_subkey { Some(make(spec.algorithm, created)?) } else { None };
+    let open_primary = Component::open(&primary)?;
+    let mut certificate = packets::write(Tag::PublicKey, primary.public.body()).map_err(internal)?;
+    let user = certify::user_id(&spec.user_id)?;
+    let user_body = user.to_bytes().map_err(internal)?;
+    certificate.extend(packets::write(Tag::UserId, &user_body).map_err(internal)?);
+    let claims = Claims { created, expires, other: new_key_claims(true, subkey.is_none()) };
+    certificate.extend(certify::certify_user(&open_primary, &user, claims)?);
+    if let Some(subkey) = &subkey {
+        certificate.extend(packets::write(Tag::PublicSubkey, subkey.public.body()).map_err(internal)?);
+        let claims = Claims { created, expires, other: new_key_claims(false, true) };
+        certificate.extend(certify::bind_subkey(&open_primary, &Component::open(subkey)?, claims)?);
+    }
+    let revocation = armor::encode(Kind::PublicKey, &certify::revoke(&open_primary, created)?);
+    let (signing, primary) = match subkey {
+        Some(subkey) => (subkey, Primary::Separate(primary)),
+        None => (primary, Primary::Signs),
+    };
+    let stored = StoredKey { key_id, generation: 1, usages, expires, signing, primary };
+    let certificate = checked(&certificate, &stored, now)?;
+    Ok(KeyMaterial { revocation: Some(revocation), ..material(sealer, &stored, &certificate, Vec::new())? })
+}
+
+/// Unix seconds at which something valid from `now` ends.
+///
+/// # Errors
+/// [`Code::LimitExceeded`].
+pub(crate) fn end_of_validity(now: i64, valid_for_s: Option<u64>) -> Result<Option<i64>, Fault> {
+    let Some(seconds) = valid_for_s else { return Ok(None) };
+    let end = i64::try_from(seconds).ok().and_then(|seconds| now.checked_add(seconds));
+    end.map(Some).ok_or_else(|| Fault::new(Code::LimitExceeded, "the key would expire too far ahead"))
+}
+
+/// The certificate, if it says what was sealed: read like a stranger would, it lets exactly this component sign,
+/// to exactly this end.
+///
+/// # Errors
+/// [`Code::Internal`].
+pub(crate) fn checked(bytes: &[u8], stored: &StoredKey, now: i64) -> Result<Certificate, Fault> {
+    let wrong = |reason: &str| Fault::new(Code::Internal, format!("the certificate just written {reason}"));
+    let certificate =
+        Certificate::parse(bytes).map_err(|error| wrong(&format!("is not readable: {error}")))?;
+    let fingerprint = stored.signing.public.fingerprint();
+    let component = certificate.find(&fingerprint).ok_or_else(|| wrong("lacks the key that signs"))?;
+    if let Some(reason) = component.unfit_to_sign(now) {
+        return Err(wrong(&format!("does not let its key sign: {reason}")));
+    }
+    if end_of(&certificate, &stored.signing) != stored.expires {
+        return Err(wrong("ends at another time than asked"));
+    }
+    Ok(certificate)
+}
+
+/// When signatures of this component end to be made: with it or with its primary key.
+pub(crate) fn end_of(certificate: &Certificate, signing: &StoredComponent) -> Option<i64> {
+    let component = certificate.find(&signing.public.fingerprint());
+    [certificate.expires(), component.and_then(|component| component.expires())].into_iter().flatten().min()
+}
+
+/// Seals the key and describes it for the database.
+///
+/// # Errors
+/// Those of [`StoredKey::seal`].
+pub(crate) fn material(
+    sealer: &Sealer,
+    stored: &StoredKey,
+    certificate: &Certificate,
+    mut warnings: Vec<String>,
+) -> Result<KeyMaterial, Fault> {
+    warnings.truncate(WARNINGS_MAX);
+    Ok(KeyMaterial {
+        sealed: stored.seal(sealer)?,
+        generation: stored.generation,
+        algorithm: stored.signing.public.algorithm(),
+        fingerprint: certificate.fingerprint().to_string(),
+        signing_fingerprint: stored.signing.public.fingerprint().to_string(),
+        user_id: certificate.primary_user_id().unwrap_or_default().to_owned(),
+        created: i64::from(certificate.created()),
+        expires: stored.expires,
+        certificate: certificate.to_binary(),
+        renewable: !matches!(stored.primary, Primary::Absent),
+        revocation: None,
+        warnings,
+    })
+}
+
+fn make(algorithm: KeyAlgorithm, created: u32) -> Result<StoredComponent, Fault> {
+    let backend = Software;
+    let (numbers, secret) = backend
+        .generate(algorithm)
+        .map_err(|failed| Fault::new(Code::Internal, format!("no {algorithm} key was made: {}", failed.0)))?;
+    let public = PublicHalf::new(created, &numbers).map_err(internal)?;
+    Ok(StoredComponent { backend: backend.number(), public: Arc::new(public), secret })
+}
+
+fn internal(error: impl core::fmt::Display) -> Fault {
+    Fault::new(Code::Internal, format!("a new key could not be written: {error}"))
+}

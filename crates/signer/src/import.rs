@@ -1,0 +1,201 @@
+//! Importing a secret key: it comes encrypted to this process (HPKE, RFC 9180), so that front sees ciphertext only.
+//! What cannot sign safely, now, is refused by name; nothing is repaired silently.
+
+mod file;
+mod unlock;
+
+use std::sync::Arc;
+
+use hpke::aead::AesGcm256;
+use hpke::kdf::HkdfSha256;
+use hpke::kem::X25519HkdfSha256;
+use hpke::{Deserializable as _, Kem, OpModeR, Serializable as _};
+use prost::Message as _;
+use sealwright_crypto::error::Error as CryptoError;
+use sealwright_crypto::openpgp::certificate::{Certificate, Component as Listed};
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_proto::convert::keys::{IMPORT_INFO, ImportKey, KeyMaterial, SignerImport};
+use sealwright_proto::limits::{IMPORT_BYTES_MAX, PASSPHRASE_BYTES_MAX};
+use sealwright_proto::names::KeyName;
+use sealwright_proto::signer_v1::ImportSecret;
+use sealwright_proto::status::{Code, Fault};
+
+use crate::backend::{Backend as _, software::Software};
+use crate::create;
+use crate::error::Error;
+use crate::opened::Component;
+use crate::public::PublicHalf;
+use crate::root::Sealer;
+use crate::seal::{Primary, StoredComponent, StoredKey};
+use crate::secret::Secret;
+use file::{Protection, SecretFile, SecretPacket};
+
+type HpkeKem = X25519HkdfSha256;
+
+/// The HPKE key pair of this process: new at each start, so that a recorded import opens nowhere later.
+pub(crate) struct ImportKeys {
+    private: <HpkeKem as Kem>::PrivateKey,
+    public: <HpkeKem as Kem>::PublicKey,
+}
+
+impl ImportKeys {
+    /// # Errors
+    /// [`Error::Random`].
+    pub(crate) fn new() -> Result<Self, Error> {
+        let seed = Secret::random(32)?;
+        let (private, public) = HpkeKem::derive_keypair(seed.expose());
+        Ok(Self { private, public })
+    }
+
+    /// The public key, 32 bytes.
+    pub(crate) fn public_key(&self) -> Vec<u8> {
+        self.public.to_bytes().to_vec()
+    }
+
+    /// Decrypts; the name must be the one that it was encrypted for.
+    fn open(&self, import: &ImportKey) -> Result<ImportSecret, Fault> {
+        let refused = || {
+            let reason = "the key could not be decrypted: it was encrypted for another name, or the signer was \
+                          restarted meanwhile. Import it again";
+            Fault::new(Code::ImportRefused, reason)
+        };
+        let encapsulated = <HpkeKem as Kem>::EncappedKey::from_bytes(&import.encapsulated_key);
+        let plain = hpke::single_shot_open::<AesGcm256, HkdfSha256, HpkeKem>(
+            &OpModeR::Base,
+            &self.private,
+            &encapsulated.map_err(|_| refused())?,
+            IMPORT_INFO,
+            &import.ciphertext,
+            import.name.as_str().as_bytes(),
+        );
+        let plain = Secret::new(plain.map_err(|_| refused())?);
+        ImportSecret::decode(plain.expose()).map_err(|_| refused())
+    }
+}
+
+/// Imports the key as of `now` (Unix seconds).
+///
+/// # Errors
+/// [`Code::ImportRefused`], [`Code::PassphraseWrong`], [`Code::LimitExceeded`], each with its reason.
+pub(crate) fn import(
+    keys: &ImportKeys,
+    sealer: &Sealer,
+    wanted: SignerImport,
+    now: i64,
+) -> Result<KeyMaterial, Fault> {
+    let SignerImport { key_id, import, usages } = wanted;
+    let secret = keys.open(&import)?;
+    if secret.key.len() > IMPORT_BYTES_MAX || secret.passphrase.len() > PASSPHRASE_BYTES_MAX {
+        return Err(Fault::new(Code::LimitExceeded, "the key file or the passphrase is too large"));
+    }
+    let file = SecretFile::parse(&secret.key)?;
+    let certificate = Certificate::parse(file.certificate()).map_err(|error| malformed(&error))?;
+    let chosen = choose(&certificate, &file, &secret.subkey, now)?;
+    let signing = take(chosen, &secret.passphrase)?;
+    let primary = match file.primary() {
+        primary if primary.fingerprint() == chosen.fingerprint() => Primary::Signs,
+        primary if primary.protection() == Protection::Stub => Primary::Absent,
+        primary => Primary::Separate(take(primary, &secret.passphrase)?),
+    };
+    let expires = create::end_of(&certificate, &signing);
+    let stored = StoredKey { key_id, generation: 1, usages, expires, signing, primary };
+    let warnings = warnings(&certificate, &import.name, &stored, now);
+    create::material(sealer, &stored, &certificate, warnings)
+}
+
+/// The one packet to sign with: the one that was named, else the only subkey that can sign now, else the primary
+/// key if it can.
+fn choose<'a>(
+    certificate: &Certificate,
+    file: &'a SecretFile,
+    named: &str,
+    now: i64,
+) -> Result<&'a SecretPacket, Fault> {
+    if !named.is_empty() {
+        return choose_named(certificate, file, named, now);
+    }
+    let fit: Vec<_> =
+        certificate.signing_components(now).into_iter().filter(|listed| has_secret(file, listed)).collect();
+    let subkeys: Vec<_> = fit.iter().filter(|listed| !listed.is_primary()).collect();
+    let chosen = match (subkeys.as_slice(), fit.first()) {
+        ([subkey], _) => subkey.fingerprint(),
+        ([], Some(primary)) => primary.fingerprint(),
+        ([], None) => return Err(none_can_sign(certificate, file, now)),
+        (several, _) => {
+            let names: Vec<_> = several.iter().map(|listed| listed.fingerprint().to_string()).collect();
+            let message = format!("several subkeys can sign; name one with --subkey: {}", names.join(", "));
+            return Err(refused(&message));
+        }
+    };
+    file.find(&chosen).ok_or_else(|| none_can_sign(certificate, file, now))
+}
+
+fn choose_named<'a>(
+    certificate: &Certificate,
+    file: &'a SecretFile,
+    named: &str,
+    now: i64,
+) -> Result<&'a SecretPacket, Fault> {
+    let fingerprint = Fingerprint::from_hex(named)
+        .map_err(|_| refused("the key to sign with is named by something that is no fingerprint"))?;
+    let listed = certificate
+        .find(&fingerprint)
+        .ok_or_else(|| refused(&format!("the file has no key {fingerprint}")))?;
+    if let Some(reason) = listed.unfit_to_sign(now) {
+        return Err(refused(&format!("key {fingerprint} cannot sign: {reason}")));
+    }
+    file.find(&fingerprint)
+        .filter(|packet| packet.protection() != Protection::Stub)
+        .ok_or_else(|| refused(&format!("the secret of key {fingerprint} is not in the file")))
+}
+
+fn has_secret(file: &SecretFile, listed: &Listed) -> bool {
+    file.find(&listed.fingerprint()).is_some_and(|packet| packet.protection() != Protection::Stub)
+}
+
+/// Says of each key in the file why it cannot sign.
+fn none_can_sign(certificate: &Certificate, file: &SecretFile, now: i64) -> Fault {
+    let reasons: Vec<_> = certificate
+        .components()
+        .iter()
+        .map(|listed| {
+            let role = if listed.is_primary() { "primary key" } else { "subkey" };
+            let reason = listed.unfit_to_sign(now).unwrap_or_else(|| {
+                debug_assert!(!has_secret(file, listed), "it could have been chosen");
+                "its secret is not in the file".to_owned()
+            });
+            format!("{role} {} ({}): {reason}", listed.fingerprint(), listed.algorithm_name())
+        })
+        .collect();
+    refused(&format!("no key in the file can sign now. {}", reasons.join("; ")))
+}
+
+/// Unlocks one secret and proves that it belongs to its public half by a signature.
+fn take(packet: &SecretPacket, passphrase: &[u8]) -> Result<StoredComponent, Fault> {
+    let public = Arc::new(PublicHalf::parse(packet.public_body()).map_err(|error| malformed(&error))?);
+    let secret = unlock::unlock(packet, &public, passphrase)?;
+    let stored = StoredComponent { backend: Software.number(), public, secret };
+    crate::self_test::prove(&Component::open(&stored)?)?;
+    Ok(stored)
+}
+
+/// What the certificate should be warned of, with what can be done about it here.
+fn warnings(certificate: &Certificate, name: &KeyName, stored: &StoredKey, now: i64) -> Vec<String> {
+    let advice = match stored.primary {
+        Primary::Signs | Primary::Separate(_) => format!("`sealwright key renew {name}`"),
+        Primary::Absent => "where its primary secret key is kept".to_owned(),
+    };
+    certificate
+        .warnings_at(now)
+        .into_iter()
+        .map(|warning| warning.replace("`sealwright key renew`", &advice))
+        .collect()
+}
+
+fn refused(reason: &str) -> Fault {
+    Fault::new(Code::ImportRefused, reason)
+}
+
+fn malformed(error: &CryptoError) -> Fault {
+    refused(&error.to_string())
+}

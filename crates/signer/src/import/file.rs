@@ -1,0 +1,242 @@
+//! A file with one transferable secret key (RFC 9580 section 10.2), cut into its certificate and its secret packets.
+
+use pgp::types::{KeyDetails as _, PublicParams, Tag};
+use sealwright_crypto::openpgp::armor;
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_proto::status::Fault;
+use zeroize::Zeroizing;
+
+use super::{malformed, refused};
+use crate::packets::{self, RawPacket};
+
+/// The parts of the file.
+pub(super) struct SecretFile {
+    certificate: Vec<u8>,
+    primary: SecretPacket,
+    subkeys: Vec<SecretPacket>,
+}
+
+/// One secret-key packet (section 5.5.3).
+pub(super) struct SecretPacket {
+    is_primary: bool,
+    /// Of the whole packet; the secret part may be clear.
+    body: Zeroizing<Vec<u8>>,
+    public_len: usize,
+    fingerprint: Fingerprint,
+    protection: Protection,
+}
+
+/// How the secret part is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protection {
+    /// In the clear.
+    Clear,
+    /// Behind a passphrase.
+    Passphrase,
+    /// It is not there: GnuPG's stub for a key kept elsewhere or on a card.
+    Stub,
+}
+
+/// Secret subkeys of one file, at most; more are no key that somebody uses.
+const SUBKEYS_MAX: usize = 128;
+
+impl SecretFile {
+    /// # Errors
+    /// [`sealwright_proto::status::Code::ImportRefused`], with the reason.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Fault> {
+        let binary = Zeroizing::new(armor::decode_or_binary(bytes).map_err(|error| malformed(&error))?);
+        let packets = packets::split(&binary).map_err(|error| malformed(&error))?;
+        let mut certificate = Vec::new();
+        let mut primary = None;
+        let mut subkeys = Vec::new();
+        for packet in &packets {
+            let starts_key = packet.tag == Tag::SecretKey || packet.tag == Tag::PublicKey;
+            if starts_key && primary.is_some() {
+                return Err(refused("there are two keys in the file; import each from a file of its own"));
+            } else if packet.tag == Tag::PublicKey {
+                return Err(refused("it is a public key; there is no secret in it"));
+            } else if packet.tag == Tag::SecretKey {
+                let secret = SecretPacket::parse(packet)?;
+                certificate.extend(public_packet(Tag::PublicKey, &secret)?);
+                primary = Some(secret);
+            } else if primary.is_none() {
+                return Err(refused("it does not start with a secret key"));
+            } else if packet.tag == Tag::SecretSubkey {
+                let secret = SecretPacket::parse(packet)?;
+                certificate.extend(public_packet(Tag::PublicSubkey, &secret)?);
+                subkeys.push(secret);
+                if subkeys.len() > SUBKEYS_MAX {
+                    return Err(refused("it has more than 128 subkeys"));
+                }
+            } else if packet.tag != Tag::Trust {
+                // A trust packet is one keyring's own opinion (section 5.10).
+                certificate.extend_from_slice(packet.whole);
+            }
+        }
+        let primary = primary.ok_or_else(|| refused("it is empty"))?;
+        Ok(Self { certificate, primary, subkeys })
+    }
+
+    /// The transferable public key in it.
+    pub(super) fn certificate(&self) -> &[u8] {
+        &self.certificate
+    }
+
+    /// The primary key's packet; perhaps a stub.
+    pub(super) const fn primary(&self) -> &SecretPacket {
+        &self.primary
+    }
+
+    /// The packet with this fingerprint.
+    pub(super) fn find(&self, fingerprint: &Fingerprint) -> Option<&SecretPacket> {
+        std::iter::once(&self.primary).chain(&self.subkeys).find(|packet| packet.fingerprint == *fingerprint)
+    }
+}
+
+impl SecretPacket {
+    fn parse(packet: &RawPacket<'_>) -> Result<Self, Fault> {
+        let public_len = public_len(packet.body)?;
+        let (public, secret) =
+            packet.body.split_at_checked(public_len).ok_or_else(|| refused("a secret key is truncated"))?;
+        let len = u32::try_from(public.len()).unwrap_or(u32::MAX);
+        let header = pgp::packet::PacketHeader::new_fixed(Tag::PublicKey, len);
+        let key = pgp::packet::PublicKey::try_from_reader(header, public)
+            .map_err(|error| refused(&format!("a public key in it is not readable: {error}")))?;
+        if matches!(key.public_params(), PublicParams::Unknown { .. }) {
+            return Err(refused(&format!(
+                "it has a key of an unknown algorithm ({})",
+                u8::from(key.algorithm())
+            )));
+        }
+        let fingerprint =
+            Fingerprint::from_bytes(key.fingerprint().as_bytes()).map_err(|error| malformed(&error))?;
+        Ok(Self {
+            is_primary: packet.tag == Tag::SecretKey,
+            body: Zeroizing::new(packet.body.to_vec()),
+            public_len,
+            fingerprint,
+            protection: protection(secret).ok_or_else(|| refused("a secret key is truncated"))?,
+        })
+    }
+
+    /// Whether it is the primary key.
+    pub(super) const fn is_primary(&self) -> bool {
+        self.is_primary
+    }
+
+    /// The whole body.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The public part of the body.
+    pub(super) fn public_body(&self) -> &[u8] {
+        self.body.get(..self.public_len).unwrap_or_default()
+    }
+
+    /// The fingerprint.
+    pub(super) const fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// How the secret part is kept.
+    pub(super) const fn protection(&self) -> Protection {
+        self.protection
+    }
+}
+
+fn public_packet(tag: Tag, secret: &SecretPacket) -> Result<Vec<u8>, Fault> {
+    packets::write(tag, secret.public_body()).map_err(|error| malformed(&error))
+}
+
+/// Where the public part ends (sections 5.5.2.2 and 5.5.5). Counted here, not left to a parser that takes what it does not
+/// know to the end: the rest is secret, and the public part is published.
+fn public_len(body: &[u8]) -> Result<usize, Fault> {
+    let truncated = || refused("a secret key is truncated");
+    let (&version, rest) = body.split_first().ok_or_else(truncated)?;
+    if version != 4 {
+        let message = format!("it is a version {version} key; Sealwright signs with version 4 keys");
+        return Err(refused(&message));
+    }
+    let (_, rest) = rest.split_first_chunk::<4>().ok_or_else(truncated)?;
+    let (&algorithm, rest) = rest.split_first().ok_or_else(truncated)?;
+    let skipped = match algorithm {
+        1..=3 => skip_mpis(rest, 2),
+        16 => skip_mpis(rest, 3),
+        17 => skip_mpis(rest, 4),
+        18 => skip_counted(rest).and_then(|rest| skip_mpis(rest, 1)).and_then(skip_counted),
+        19 | 22 => skip_counted(rest).and_then(|rest| skip_mpis(rest, 1)),
+        25 | 27 => rest.get(32..),
+        26 => rest.get(56..),
+        28 => rest.get(57..),
+        other => return Err(refused(&format!("it has a key of an unknown algorithm ({other})"))),
+    };
+    let rest = skipped.ok_or_else(truncated)?;
+    Ok(body.len().saturating_sub(rest.len()))
+}
+
+fn skip_mpis(mut bytes: &[u8], count: usize) -> Option<&[u8]> {
+    for _ in 0..count {
+        let (bits, rest) = bytes.split_first_chunk::<2>()?;
+        bytes = rest.get(usize::from(u16::from_be_bytes(*bits).div_ceil(8))..)?;
+    }
+    Some(bytes)
+}
+
+/// A length of one byte, then as many.
+fn skip_counted(bytes: &[u8]) -> Option<&[u8]> {
+    let (&len, rest) = bytes.split_first()?;
+    rest.get(usize::from(len)..)
+}
+
+/// Section 3.7.2: the first byte says whether and how it is encrypted. GnuPG's stubs have string-to-key type 101
+/// (GnuPG, doc/DETAILS, "GNU extensions to the S2K algorithm").
+fn protection(secret: &[u8]) -> Option<Protection> {
+    let (&usage, rest) = secret.split_first()?;
+    let string_to_key = match usage {
+        0 => return Some(Protection::Clear),
+        253 => rest.get(2),
+        254 | 255 => rest.get(1),
+        _ => return Some(Protection::Passphrase),
+    };
+    Some(if string_to_key == Some(&101) { Protection::Stub } else { Protection::Passphrase })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_part_ends_where_its_algorithm_says() {
+        let head = |algorithm: u8| vec![4, 0, 0, 0, 1, algorithm];
+        for (algorithm, public) in [
+            (1, vec![0, 8, 0xff, 0, 9, 1, 1]),
+            (17, vec![0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1]),
+            (18, vec![1, 0xaa, 0, 8, 0xff, 2, 1, 1]),
+            (22, vec![2, 0xaa, 0xbb, 0, 8, 0xff]),
+            (27, vec![0; 32]),
+        ] {
+            let public = [head(algorithm), public].concat();
+            let body = [public.as_slice(), &[0, 1, 2, 3]].concat();
+            assert_eq!(public_len(&body).unwrap(), public.len(), "{algorithm}");
+            for len in 0..public.len() {
+                assert!(public_len(&body[..len]).is_err(), "{algorithm} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_algorithms_and_versions_are_refused_by_name() {
+        assert!(public_len(&[4, 0, 0, 0, 1, 99, 0]).unwrap_err().message.contains("99"));
+        assert!(public_len(&[6, 0]).unwrap_err().message.contains("version 6"));
+    }
+
+    #[test]
+    fn protection_is_told_from_the_first_bytes() {
+        assert_eq!(protection(&[0, 1]), Some(Protection::Clear));
+        assert_eq!(protection(&[255, 0, 101, 0, b'G', b'N', b'U', 1]), Some(Protection::Stub));
+        assert_eq!(protection(&[254, 9, 3, 8]), Some(Protection::Passphrase));
+        assert_eq!(protection(&[253, 9, 2, 4]), Some(Protection::Passphrase));
+        assert_eq!(protection(&[]), None);
+    }
+}

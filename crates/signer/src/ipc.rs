@@ -1,0 +1,236 @@
+//! Frames in, frames out: one thread reads, as many as there are processors work, each answers as it finishes.
+//!
+//! What is held is bounded (`limits::BATCHES_IN_FLIGHT_MAX`, `limits::BATCH_BYTES_IN_FLIGHT_MAX`): when it is full,
+//! reading stops, and front feels it. A large batch is cut into slices so that every processor works on it.
+
+mod queue;
+
+use std::io::BufReader;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sealwright_proto::convert::batch::{Batch, Request, SignedItem, outcomes_to_wire};
+use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
+use sealwright_proto::frame;
+use sealwright_proto::signer_v1::from_signer::Response;
+use sealwright_proto::signer_v1::to_signer::Request as Asked;
+use sealwright_proto::signer_v1::{FromSigner, ImportPublicKey, ToSigner};
+use sealwright_proto::status::{Code, Fault};
+
+use crate::error::Error;
+use crate::opened::OpenKey;
+use crate::service::Service;
+use queue::{Permit, Queue};
+
+/// Items that one worker takes of a batch at a time: few enough to share RSA work, enough to pay for the taking when
+/// an Ed25519 signature takes 10 microseconds.
+const SLICE_ITEMS: usize = 16;
+
+/// Says to front that the service is open, or why not; then serves until front closes the socket.
+///
+/// # Errors
+/// The error of `service`; [`Error::Connection`] if the socket fails or front breaks the framing; [`Error::Process`].
+pub(crate) fn serve(socket: UnixStream, service: Result<Service, Error>) -> Result<(), Error> {
+    let writer = socket.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
+    let answers = Answers { socket: Mutex::new(writer) };
+    let service = match service {
+        Ok(service) => service,
+        Err(error) => {
+            answers.send(0, Response::Failure(Fault::from(&error).into()));
+            return Err(error);
+        }
+    };
+    answers.send(0, Response::Ready(service.ready()));
+    let queue = Queue::new();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let worker = Worker { service: &service, answers: &answers, queue: &queue };
+        for number in 0..workers {
+            let started = std::thread::Builder::new()
+                .name(format!("signer-{number}"))
+                .spawn_scoped(scope, move || worker.run());
+            if let Err(source) = started {
+                queue.close();
+                return Err(Error::Process { action: "start a thread", source });
+            }
+        }
+        let read = read_requests(socket, &queue);
+        queue.close();
+        read
+    })
+}
+
+/// Reads until front closes.
+fn read_requests(socket: UnixStream, queue: &Queue<Job>) -> Result<(), Error> {
+    let mut stream = BufReader::with_capacity(READ_BYTES, socket);
+    while let Some((message, bytes)) = frame::read::<ToSigner>(&mut stream).map_err(Error::Connection)? {
+        let permit = queue.admit(bytes);
+        queue.push_last(Job::Fresh(Fresh { message, received: Instant::now(), permit }));
+    }
+    Ok(())
+}
+
+/// Bytes of the read buffer: several frames of one system call.
+const READ_BYTES: usize = 64 << 10;
+
+/// Something for a worker.
+enum Job {
+    /// As it came.
+    Fresh(Fresh),
+    /// A part of a batch whose keys are open.
+    Slice(Arc<OpenBatch>, usize),
+}
+
+struct Fresh {
+    message: ToSigner,
+    received: Instant,
+    permit: Permit,
+}
+
+/// A batch in work; the worker that finishes its last item answers.
+struct OpenBatch {
+    id: u64,
+    keys: Vec<Result<Arc<OpenKey>, Fault>>,
+    requests: Vec<Request>,
+    deadline: Option<Instant>,
+    outcomes: Mutex<Vec<Option<Result<SignedItem, Fault>>>>,
+    slices_left: AtomicUsize,
+    /// Given back when the batch is answered.
+    _permit: Permit,
+}
+
+#[derive(Clone, Copy)]
+struct Worker<'a> {
+    service: &'a Service,
+    answers: &'a Answers,
+    queue: &'a Queue<Job>,
+}
+
+impl Worker<'_> {
+    fn run(self) {
+        while let Some(job) = self.queue.pop() {
+            match job {
+                Job::Fresh(fresh) => self.start(fresh),
+                Job::Slice(batch, first) => self.sign_slice(&batch, first),
+            }
+        }
+    }
+
+    fn start(self, fresh: Fresh) {
+        let Fresh { message, received, permit } = fresh;
+        let id = message.id;
+        let batch = match message.request {
+            Some(Asked::Sign(batch)) => Batch::parse(batch),
+            other => {
+                let answer = guarded(|| self.administer(other))
+                    .unwrap_or_else(|fault| Response::Failure(fault.into()));
+                self.answers.send(id, answer);
+                drop(permit);
+                return;
+            }
+        };
+        match batch {
+            Ok(batch) => self.start_batch(id, batch, received, permit),
+            Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
+        }
+    }
+
+    /// Opens the keys and hands out the slices; takes the first itself.
+    fn start_batch(self, id: u64, batch: Batch, received: Instant, permit: Permit) {
+        let Batch { keys, requests, deadline_ms } = batch;
+        let keys = keys.iter().map(|key| guarded(|| self.service.open_key(key))).collect();
+        let slices = requests.len().div_ceil(SLICE_ITEMS);
+        let deadline = deadline_ms.and_then(|ms| received.checked_add(Duration::from_millis(u64::from(ms))));
+        let outcomes = Mutex::new(vec![None; requests.len()]);
+        let slices_left = AtomicUsize::new(slices);
+        let batch =
+            Arc::new(OpenBatch { id, keys, requests, deadline, outcomes, slices_left, _permit: permit });
+        // The rest of this batch goes before the batches that came later.
+        for slice in (1..slices).rev() {
+            self.queue.push_first(Job::Slice(Arc::clone(&batch), slice));
+        }
+        self.sign_slice(&batch, 0);
+    }
+
+    fn sign_slice(self, batch: &OpenBatch, slice: usize) {
+        let first = slice.saturating_mul(SLICE_ITEMS);
+        let requests = batch.requests.iter().skip(first).take(SLICE_ITEMS);
+        let signed: Vec<_> = requests.map(|request| self.sign(batch, request)).collect();
+        let mut outcomes = batch.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        for (outcome, signed) in outcomes.iter_mut().skip(first).zip(signed) {
+            *outcome = Some(signed);
+        }
+        if batch.slices_left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let all = std::mem::take(&mut *outcomes);
+            drop(outcomes);
+            self.answers.send(batch.id, answer_batch(all));
+        }
+    }
+
+    fn sign(self, batch: &OpenBatch, request: &Request) -> Result<SignedItem, Fault> {
+        if batch.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Fault::new(Code::DeadlineExceeded, "the signer came to it after its deadline"));
+        }
+        let missing = || Fault::new(Code::MalformedRequest, "an item of a batch points to no key of it");
+        let key = batch.keys.get(request.key).ok_or_else(missing)?.as_ref().map_err(Fault::clone)?;
+        guarded(|| self.service.sign(key, request))
+    }
+
+    /// Everything but signing.
+    fn administer(self, asked: Option<Asked>) -> Result<Response, Fault> {
+        let key = |material: KeyMaterial| Response::Key(material.into_wire());
+        match asked {
+            Some(Asked::Create(wire)) => self.service.create(SignerCreate::parse(wire)?).map(key),
+            Some(Asked::BeginImport(_)) => {
+                let hpke_public_key = self.service.import_public_key();
+                Ok(Response::ImportKey(ImportPublicKey { hpke_public_key }))
+            }
+            Some(Asked::Import(wire)) => self.service.import(SignerImport::parse(wire)?).map(key),
+            Some(Asked::Renew(wire)) => self.service.renew(&SignerRenew::parse(wire)?).map(key),
+            Some(Asked::Sign(_)) | None => {
+                Err(Fault::new(Code::MalformedRequest, "a request that this signer does not know"))
+            }
+        }
+    }
+}
+
+/// All outcomes; one that is missing (it cannot be) is a failure, never a success.
+fn answer_batch(outcomes: Vec<Option<Result<SignedItem, Fault>>>) -> Response {
+    let missing = || Err(Fault::new(Code::Internal, "the item was not worked on"));
+    Response::Sign(outcomes_to_wire(
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect(),
+    ))
+}
+
+/// A panic in one request is its failure, not the end of the signer and of everybody's requests.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Fault::new(Code::Internal, "the signer failed unexpectedly; its log says where"))
+    })
+}
+
+/// The writing half, one whole frame at a time.
+struct Answers {
+    socket: Mutex<UnixStream>,
+}
+
+impl Answers {
+    /// If front is gone, the reader sees it too; there is nobody to tell.
+    fn send(&self, id: u64, response: Response) {
+        let encoded = frame::encode(&FromSigner { id, response: Some(response) }).or_else(|error| {
+            let fault = Fault::new(Code::LimitExceeded, format!("the answer is too large: {error}"));
+            frame::encode(&FromSigner { id, response: Some(Response::Failure(fault.into())) })
+        });
+        let Ok(encoded) = encoded else { return };
+        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = std::io::Write::write_all(&mut *socket, &encoded) {
+            tracing::warn!(%error, "front did not take an answer");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

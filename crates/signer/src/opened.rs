@@ -1,0 +1,93 @@
+//! A key that is open: its component that signs, with the private key in its backend.
+
+use std::sync::Arc;
+
+use sealwright_crypto::digest::Digest;
+use sealwright_crypto::usage::Usage;
+use sealwright_proto::status::{Code, Fault};
+
+use crate::backend::{self, PrivateKey};
+use crate::public::{Checked, PublicHalf};
+use crate::seal::{StoredComponent, StoredKey};
+use crate::usage::Terms;
+
+/// What signing needs of a key; the primary key's secret is not in it unless that signs.
+pub(crate) struct OpenKey {
+    usages: Vec<Usage>,
+    expires: Option<i64>,
+    signing: Component,
+}
+
+/// One key pair at work.
+pub(crate) struct Component {
+    public: Arc<PublicHalf>,
+    private: Box<dyn PrivateKey>,
+}
+
+impl OpenKey {
+    /// # Errors
+    /// [`Code::SealBroken`] if the secret does not belong to the public half.
+    pub(crate) fn open(stored: &StoredKey) -> Result<Self, Fault> {
+        let signing = Component::open(&stored.signing)?;
+        Ok(Self { usages: stored.usages.clone(), expires: stored.expires, signing })
+    }
+
+    /// The component that signs.
+    pub(crate) const fn signing(&self) -> &Component {
+        &self.signing
+    }
+
+    /// What it may sign, and when.
+    pub(crate) fn terms(&self) -> Terms<'_> {
+        let created = i64::from(self.signing.public.created());
+        Terms { usages: &self.usages, created, expires: self.expires }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_test(signing: Component, expires: Option<i64>) -> Self {
+        Self { usages: vec![Usage::OpenPgp], expires, signing }
+    }
+}
+
+impl Component {
+    /// # Errors
+    /// [`Code::SealBroken`] if the secret does not belong to the public half; [`Code::Unsupported`] if this release
+    /// has not its backend.
+    pub(crate) fn open(stored: &StoredComponent) -> Result<Self, Fault> {
+        let public = Arc::clone(&stored.public);
+        let number = stored.backend;
+        let backend = backend::by_number(number).ok_or_else(|| {
+            Fault::new(Code::Unsupported, format!("key backend {number} is not in this release"))
+        })?;
+        let private = backend.open(&public, &stored.secret).map_err(|failed| {
+            Fault::new(
+                Code::SealBroken,
+                format!("{} key {}: {}", backend.scheme(), public.fingerprint(), failed.0),
+            )
+        })?;
+        Ok(Self { public, private })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_test(public: Arc<PublicHalf>, private: Box<dyn PrivateKey>) -> Self {
+        Self { public, private }
+    }
+
+    /// The public half.
+    pub(crate) fn public(&self) -> &PublicHalf {
+        &self.public
+    }
+
+    /// Signs, and verifies what came out with the sealed public half. There is no other way to a [`Checked`].
+    ///
+    /// # Errors
+    /// [`Code::SignatureSelfCheckFailed`].
+    pub(crate) fn sign(&self, digest: &Digest) -> Result<Checked, Fault> {
+        let failed = |reason: &str| {
+            let message = format!("key {}: {reason}; nothing was released", self.public.fingerprint());
+            Fault::new(Code::SignatureSelfCheckFailed, message)
+        };
+        let raw = self.private.sign(digest).map_err(|error| failed(error.0))?;
+        self.public.check(digest, raw).ok_or_else(|| failed("what it made does not verify"))
+    }
+}

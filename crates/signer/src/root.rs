@@ -1,0 +1,319 @@
+//! Root key and data key. The root key wraps one data key; the data key seals the keys in the database. So the
+//! root key can move (to a TPM, to another file) by wrapping 32 bytes anew. `docs/WIRE.md` has both files.
+
+use std::path::Path;
+
+use aes_gcm_siv::aead::{Aead as _, KeyInit as _, Payload};
+use aes_gcm_siv::{Aes256GcmSiv, Nonce};
+use sealwright_crypto::algorithm::HashAlgorithm;
+use sealwright_crypto::digest::{Hasher, to_hex};
+use zeroize::Zeroizing;
+
+use crate::error::Error;
+use crate::files::{self, Lock};
+use crate::secret::{Secret, fill_random};
+
+/// Name of the root key's file.
+pub(crate) const ROOT_KEY_FILE: &str = "root.key";
+/// Name of the data key's file.
+pub(crate) const DATA_KEY_FILE: &str = "data.key";
+
+const ROOT_KEY_TITLE: &str = "sealwright-root-key 1";
+const DATA_KEY_TITLE: &str = "sealwright-data-key 1";
+
+/// Bytes of either file, at most; both are a few lines.
+const FILE_BYTES_MAX: u64 = 1024;
+
+/// Bytes of root key and data key: AES-256.
+const KEY_BYTES: usize = 32;
+/// Bytes of a nonce of AES-GCM-SIV (RFC 8452).
+const NONCE_BYTES: usize = 12;
+
+/// Names a root or data key in files and messages: the head of a hash of it. It reveals nothing, the key being 256
+/// random bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyTag(pub(crate) [u8; 8]);
+
+impl KeyTag {
+    fn of(domain: &str, key: &Secret) -> Self {
+        let mut hasher = Hasher::new(HashAlgorithm::Sha256);
+        hasher.update(domain.as_bytes());
+        hasher.update(key.expose());
+        let digest = hasher.finish();
+        Self(digest.as_bytes().first_chunk::<8>().copied().unwrap_or_default())
+    }
+}
+
+impl core::fmt::Display for KeyTag {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&to_hex(&self.0))
+    }
+}
+
+/// Seals and opens with one key. AES-256-GCM-SIV: a repeated nonce (a snapshot of a virtual machine restored) tells
+/// at most that two plaintexts are equal.
+pub(crate) struct Sealer {
+    cipher: Aes256GcmSiv,
+    tag: KeyTag,
+}
+
+impl Sealer {
+    fn new(domain: &str, key: &Secret) -> Option<Self> {
+        Some(Self { cipher: Aes256GcmSiv::new_from_slice(key.expose()).ok()?, tag: KeyTag::of(domain, key) })
+    }
+
+    /// The id of its key.
+    pub(crate) const fn tag(&self) -> KeyTag {
+        self.tag
+    }
+
+    /// Nonce, ciphertext and tag of `secret`, bound to `associated`.
+    ///
+    /// # Errors
+    /// [`Error::Random`].
+    pub(crate) fn seal(&self, secret: &[u8], associated: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut nonce = [0; NONCE_BYTES];
+        fill_random(&mut nonce)?;
+        let payload = Payload { msg: secret, aad: associated };
+        // Fails only above 2^36 bytes.
+        let sealed = self.cipher.encrypt(&Nonce::from(nonce), payload).map_err(|_| Error::Random)?;
+        Ok([nonce.as_slice(), &sealed].concat())
+    }
+
+    /// The inverse of [`Self::seal`]; `None` unless every byte is as it was.
+    pub(crate) fn open(&self, sealed: &[u8], associated: &[u8]) -> Option<Secret> {
+        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
+        let payload = Payload { msg: sealed, aad: associated };
+        self.cipher.decrypt(&Nonce::from(*nonce), payload).ok().map(Secret::new)
+    }
+}
+
+/// The opened data key, and the names of both keys.
+pub(crate) struct Root {
+    pub(crate) data_key: Sealer,
+    pub(crate) root_key_id: KeyTag,
+}
+
+impl Root {
+    /// Opens the files in `directory`. With `create`, makes the directory and both keys if there are none, and the
+    /// data key if there is only a root key. Several processes may start at once: they agree under the lock.
+    ///
+    /// # Errors
+    /// [`Error::RootKeyMissing`], [`Error::RootKeyWrong`], [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
+    pub(crate) fn open(directory: &Path, create: bool) -> Result<Self, Error> {
+        if create {
+            files::create_private_directory(directory)?;
+        }
+        if !directory.exists() {
+            return Err(Error::RootKeyMissing { path: directory.to_owned() });
+        }
+        files::check_private_directory(directory)?;
+        let _lock = Lock::take(directory)?;
+        let root_path = directory.join(ROOT_KEY_FILE);
+        let data_path = directory.join(DATA_KEY_FILE);
+        let data_file = files::read_private(&data_path, FILE_BYTES_MAX)?;
+        let root_key = match files::read_private(&root_path, FILE_BYTES_MAX)? {
+            Some(file) => parse_root_key(&file)
+                .ok_or(Error::Damaged { path: root_path, reason: "it is not a root key" })?,
+            None if create && data_file.is_none() => create_root_key(directory)?,
+            None => return Err(Error::RootKeyMissing { path: directory.to_owned() }),
+        };
+        let damaged = |reason| Error::Damaged { path: data_path.clone(), reason };
+        let root = Sealer::new("sealwright root key id", &root_key).ok_or(Error::Random)?;
+        let file = match data_file {
+            Some(file) => file,
+            None if create => create_data_key(directory, &root)?,
+            None => return Err(damaged("it is missing")),
+        };
+        let parsed = DataKeyFile::parse(&file).ok_or_else(|| damaged("it is not a data key"))?;
+        if parsed.root_key_id != root.tag().to_string() {
+            let wanted = parsed.root_key_id.to_owned();
+            return Err(Error::RootKeyWrong { path: data_path, wanted, found: root.tag().to_string() });
+        }
+        let data_key =
+            root.open(&parsed.sealed, parsed.associated).ok_or_else(|| damaged("its seal is broken"))?;
+        let data_key =
+            Sealer::new(DATA_KEY_ID_DOMAIN, &data_key).ok_or_else(|| damaged("it has a wrong length"))?;
+        if parsed.data_key_id != data_key.tag().to_string() {
+            return Err(damaged("it has another id than its key"));
+        }
+        Ok(Self { data_key, root_key_id: root.tag() })
+    }
+}
+
+const DATA_KEY_ID_DOMAIN: &str = "sealwright data key id";
+
+fn create_root_key(directory: &Path) -> Result<Secret, Error> {
+    let key = Secret::random(KEY_BYTES)?;
+    let text =
+        Zeroizing::new(format!("{ROOT_KEY_TITLE}\n{}\n", Zeroizing::new(to_hex(key.expose())).as_str()));
+    files::replace_private(directory, ROOT_KEY_FILE, text.as_bytes())?;
+    Ok(key)
+}
+
+/// Title, 64 hexadecimal digits.
+fn parse_root_key(file: &[u8]) -> Option<Secret> {
+    let text = core::str::from_utf8(file).ok()?;
+    let digits = text.strip_prefix(ROOT_KEY_TITLE)?.strip_prefix('\n')?.strip_suffix('\n')?;
+    let key = from_hex(digits)?;
+    (key.len() == KEY_BYTES).then(|| Secret::from(key))
+}
+
+fn create_data_key(directory: &Path, root: &Sealer) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let key = Secret::random(KEY_BYTES)?;
+    let id = KeyTag::of(DATA_KEY_ID_DOMAIN, &key);
+    let head = format!("{DATA_KEY_TITLE}\nroot-key {}\ndata-key {id}\n", root.tag());
+    let sealed = root.seal(key.expose(), head.as_bytes())?;
+    let text = Zeroizing::new(format!("{head}sealed {}\n", to_hex(&sealed)).into_bytes());
+    files::replace_private(directory, DATA_KEY_FILE, &text)?;
+    Ok(text)
+}
+
+/// Four lines: title, `root-key ID`, `data-key ID`, `sealed HEX`. The first three are bound to the seal.
+struct DataKeyFile<'a> {
+    root_key_id: &'a str,
+    data_key_id: &'a str,
+    associated: &'a [u8],
+    sealed: Zeroizing<Vec<u8>>,
+}
+
+impl<'a> DataKeyFile<'a> {
+    fn parse(file: &'a [u8]) -> Option<Self> {
+        let text = core::str::from_utf8(file).ok()?;
+        let (head, digits) = text.strip_suffix('\n')?.split_once("sealed ")?;
+        let mut lines = head.strip_suffix('\n')?.split('\n');
+        if lines.next()? != DATA_KEY_TITLE {
+            return None;
+        }
+        let root_key_id = lines.next()?.strip_prefix("root-key ")?;
+        let data_key_id = lines.next()?.strip_prefix("data-key ")?;
+        let sealed = from_hex(digits)?;
+        let complete = lines.next().is_none()
+            && [root_key_id, data_key_id].iter().all(|id| from_hex(id).is_some_and(|id| id.len() == 8));
+        complete.then_some(Self { root_key_id, data_key_id, associated: head.as_bytes(), sealed })
+    }
+}
+
+/// Lower-case hexadecimal digits only.
+pub(crate) fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte.wrapping_sub(b'0')),
+        b'a'..=b'f' => Some(byte.wrapping_sub(b'a').wrapping_add(10)),
+        _ => None,
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(pairs.len()));
+    for [high, low] in pairs {
+        bytes.push(digit(*high)? << 4 | digit(*low)?);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh() -> (tempfile::TempDir, Root) {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::open(directory.path(), true).unwrap();
+        (directory, root)
+    }
+
+    #[test]
+    fn keys_are_made_once_and_open_again() {
+        let (directory, first) = fresh();
+        let sealed = first.data_key.seal(b"secret", b"about").unwrap();
+        for create in [true, false] {
+            let again = Root::open(directory.path(), create).unwrap();
+            assert_eq!(again.data_key.open(&sealed, b"about").unwrap().expose(), b"secret");
+            assert!(again.root_key_id == first.root_key_id);
+        }
+    }
+
+    #[test]
+    fn many_that_start_at_once_agree_on_one_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let tags: Vec<_> = std::thread::scope(|scope| {
+            let start = || Root::open(&path, true).unwrap().data_key.tag().to_string();
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(tags.iter().all(|tag| *tag == tags[0]));
+    }
+
+    #[test]
+    fn a_sealed_byte_that_changed_does_not_open() {
+        let (_directory, root) = fresh();
+        let sealed = root.data_key.seal(b"secret", b"about").unwrap();
+        for index in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[index] ^= 1;
+            assert!(root.data_key.open(&changed, b"about").is_none(), "{index}");
+        }
+        assert!(root.data_key.open(&sealed, b"abouT").is_none());
+        assert!(root.data_key.open(&sealed[..sealed.len() - 1], b"about").is_none());
+        assert!(root.data_key.open(&[], b"about").is_none());
+    }
+
+    #[test]
+    fn another_root_key_is_named_as_wrong() {
+        let (directory, root) = fresh();
+        let (other, _) = fresh();
+        std::fs::copy(other.path().join(ROOT_KEY_FILE), directory.path().join(ROOT_KEY_FILE)).unwrap();
+        let error = Root::open(directory.path(), true).err().unwrap();
+        let text = error.to_string();
+        let Error::RootKeyWrong { wanted, found, .. } = error else { panic!("{text}") };
+        assert_eq!(wanted, root.root_key_id.to_string());
+        assert_ne!(wanted, found);
+        assert!(text.contains(&wanted) && text.contains(&found));
+    }
+
+    #[test]
+    fn a_lost_root_key_is_never_made_anew_beside_its_data_key() {
+        let (directory, _) = fresh();
+        std::fs::remove_file(directory.path().join(ROOT_KEY_FILE)).unwrap();
+        assert!(matches!(Root::open(directory.path(), true), Err(Error::RootKeyMissing { .. })));
+    }
+
+    #[test]
+    fn nothing_is_made_unasked() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(matches!(Root::open(directory.path(), false), Err(Error::RootKeyMissing { .. })));
+        let absent = directory.path().join("absent");
+        assert!(matches!(Root::open(&absent, false), Err(Error::RootKeyMissing { .. })));
+        assert!(!absent.exists());
+    }
+
+    #[test]
+    fn damaged_files_are_refused_by_name() {
+        for (name, content) in [
+            (ROOT_KEY_FILE, ""),
+            (ROOT_KEY_FILE, "sealwright-root-key 2\n00\n"),
+            (ROOT_KEY_FILE, "sealwright-root-key 1\n00\n"),
+            (DATA_KEY_FILE, "junk"),
+            (DATA_KEY_FILE, "sealwright-data-key 1\nroot-key 00\ndata-key 00\nsealed 00\n"),
+        ] {
+            let (directory, _) = fresh();
+            std::fs::write(directory.path().join(name), content).unwrap();
+            let error = Root::open(directory.path(), true).err().unwrap();
+            assert!(matches!(&error, Error::Damaged { path, .. } if path.ends_with(name)), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_byte_of_the_data_key_file_counts() {
+        let (directory, _) = fresh();
+        let path = directory.path().join(DATA_KEY_FILE);
+        let good = std::fs::read(&path).unwrap();
+        for index in 0..good.len() {
+            let mut bad = good.clone();
+            bad[index] ^= 1;
+            std::fs::write(&path, &bad).unwrap();
+            assert!(Root::open(directory.path(), true).is_err(), "{index}");
+        }
+    }
+}

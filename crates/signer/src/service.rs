@@ -1,0 +1,133 @@
+//! What the signer does with a request, whoever carried it here.
+//!
+//! Signing: open the sealed key -> may it sign this, now? -> compose and finish the hash -> key operation -> verify
+//! it with the sealed public half -> pack. Each step needs the value of the one before.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sealwright_crypto::openpgp::signature::Template;
+use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
+use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
+use sealwright_proto::signer_v1::Ready;
+use sealwright_proto::status::{Code, Fault};
+
+use crate::cache::Cache;
+use crate::clock::{Clock, openpgp_time};
+use crate::error::Error;
+use crate::floor::Floors;
+use crate::import::ImportKeys;
+use crate::opened::OpenKey;
+use crate::root::Root;
+use crate::seal::StoredKey;
+use crate::secret::fill_random;
+use crate::{create, import, renew};
+
+/// Version of the protocol with front.
+const PROTOCOL_VERSION: u32 = 1;
+
+/// Everything that requests share.
+pub(crate) struct Service {
+    root: Root,
+    floors: Floors,
+    cache: Cache,
+    import_keys: ImportKeys,
+    clock: Arc<dyn Clock>,
+}
+
+impl Service {
+    /// # Errors
+    /// Those of [`Root::open`] and [`Floors::open`].
+    pub(crate) fn open(directory: &Path, create: bool, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        Ok(Self {
+            root: Root::open(directory, create)?,
+            floors: Floors::open(directory)?,
+            cache: Cache::new(),
+            import_keys: ImportKeys::new()?,
+            clock,
+        })
+    }
+
+    /// The first message to front.
+    pub(crate) fn ready(&self) -> Ready {
+        Ready {
+            version: PROTOCOL_VERSION,
+            root_key_id: self.root.root_key_id.to_string(),
+            data_key_id: self.root.data_key.tag().to_string(),
+        }
+    }
+
+    /// The key, open. Its generation passes the floor each time, found in the cache or not.
+    ///
+    /// # Errors
+    /// [`Code::SealBroken`], [`Code::RootKeyWrong`], [`Code::GenerationSuperseded`], [`Code::SignerStateFailed`].
+    pub(crate) fn open_key(&self, key: &SealedKey) -> Result<Arc<OpenKey>, Fault> {
+        let opened = self.cache.get_or_open(key, |key| {
+            StoredKey::open(&self.root.data_key, key).and_then(|stored| OpenKey::open(&stored))
+        })?;
+        // After the seal: an unsealed generation must not raise the floor.
+        self.floors.pass(key.key_id, key.generation)?;
+        Ok(opened)
+    }
+
+    /// Signs one item with an open key, as of now.
+    ///
+    /// # Errors
+    /// [`Code::UsageNotAllowed`], [`Code::ClockBehind`], [`Code::KeyExpired`], [`Code::SignatureSelfCheckFailed`].
+    pub(crate) fn sign(&self, key: &OpenKey, request: &Request) -> Result<SignedItem, Fault> {
+        sign_at(key, request, self.clock.unix_s())
+    }
+
+    /// # Errors
+    /// Those of [`create::create`].
+    pub(crate) fn create(&self, wanted: SignerCreate) -> Result<KeyMaterial, Fault> {
+        create::create(&self.root.data_key, wanted, self.clock.unix_s())
+    }
+
+    /// The HPKE public key for imports.
+    pub(crate) fn import_public_key(&self) -> Vec<u8> {
+        self.import_keys.public_key()
+    }
+
+    /// # Errors
+    /// Those of [`import::import`].
+    pub(crate) fn import(&self, wanted: SignerImport) -> Result<KeyMaterial, Fault> {
+        import::import(&self.import_keys, &self.root.data_key, wanted, self.clock.unix_s())
+    }
+
+    /// # Errors
+    /// Those of [`renew::renew`], and a generation that is too old.
+    pub(crate) fn renew(&self, wanted: &SignerRenew) -> Result<KeyMaterial, Fault> {
+        self.open_key(&wanted.key)?;
+        renew::renew(&self.root.data_key, wanted, self.clock.as_ref())
+    }
+}
+
+fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<SignedItem, Fault> {
+    let terms = key.terms();
+    terms.allow(request.item.usage)?;
+    terms.allow_at(now, request.not_before)?;
+    let component = key.signing();
+    let template = Template {
+        hash: request.item.content.hash(),
+        key: component.public().algorithm(),
+        issuer: component.public().fingerprint(),
+        created: openpgp_time(now)?,
+        salt: if request.salt { Some(draw_salt()?) } else { None },
+    };
+    let internal = |error: sealwright_crypto::error::Error| Fault::new(Code::Internal, error.to_string());
+    let unsigned = template.finish(&request.item.content.to_midstate()).map_err(internal)?;
+    let digest = unsigned.digest();
+    let checked = component.sign(&digest)?;
+    let packet = unsigned.pack(checked.raw()).map_err(internal)?;
+    Ok(SignedItem { packet, digest: digest.as_bytes().to_vec(), created: now })
+}
+
+fn draw_salt() -> Result<[u8; 32], Fault> {
+    let mut salt = [0; 32];
+    fill_random(&mut salt).map_err(|error| Fault::from(&error))?;
+    Ok(salt)
+}
+
+#[cfg(test)]
+mod tests;
