@@ -34,22 +34,22 @@ pub(crate) struct Args {
 
 /// The packages of `fixtures/rpm` that show one case each. Another folder is signed whole.
 const SHOWN: [&str; 16] = [
-    "cav_centos-release-as-2.1AS-4.noarch.rpm",            // built by rpm 4.0.4, DSA signature of 2002
-    "rpmorg_hello-1.0-1.i386.rpm",                         // rpm 4.4, no payload digest
-    "cav_centos-release-6-0.el6.centos.5.i686.rpm",        // version 3 signatures in both tags
-    "copr_rare_example-1.0.3-2.fc23.x86_64.rpm",           // signed by Copr
-    "rpmorg_hello-2.0-1.x86_64.rpm",                       // version 4
-    "rhs_centos-stream-release-9.0-1.c9s.noarch.rpm",      // a distribution's release package
-    "libdnf_grub2-2.02-0.40.s390x.rpm",                    // big-endian architecture
-    "rpmlint_not-compressed-multi-spec-1.0-0.src.rpm",     // source package
-    "qubes_lua-5.4.2-1.fc33.x86_64.rpm",                   // signed by Qubes, header and payload
-    "signatrust_Imath-3.1.4-1.oe2303.x86_64.rpm",          // signed by openEuler
-    "rpmorg_imatest-1.0-1.fc34.noarch.rpm",                // file signatures
-    "rpmrs_v4_signed_rpm-basic-with-ima-2.3.4-5.el9.noarch.rpm", // file signatures, three package signatures
-    "gru_test-1.0.0.x86_64.rpm",                           // built by nfpm, no space reserved
-    "gen_manyfiles-12000.rpm",                             // 12,000 files
-    "rpmrs_v6_rpm-basic-2.3.4-5.el9.noarch.rpm",           // version 6
-    "rpmrs_SRPM_v6_rpm-basic-2.3.4-5.el9.src.rpm",         // version 6 source package
+    "cav_centos-release-as-2.1AS-4.noarch.rpm", // built by rpm 4.0.4, DSA signature of 2002
+    "rpmorg_hello-1.0-1.i386.rpm",              // rpm 4.4, no payload digest
+    "cav_centos-release-6-0.el6.centos.5.i686.rpm", // version 3 signatures in both tags
+    "copr_rare_example-1.0.3-2.fc23.x86_64.rpm", // signed by Copr
+    "rpmorg_hello-2.0-1.x86_64.rpm",            // version 4
+    "rhs_centos-stream-release-9.0-1.c9s.noarch.rpm", // a distribution's release package
+    "libdnf_grub2-2.02-0.40.s390x.rpm",         // big-endian architecture
+    "rpmlint_not-compressed-multi-spec-1.0-0.src.rpm", // source package
+    "qubes_lua-5.4.2-1.fc33.x86_64.rpm",        // signed by Qubes, header and payload
+    "signatrust_Imath-3.1.4-1.oe2303.x86_64.rpm", // signed by openEuler
+    "rpmorg_imatest-1.0-1.fc34.noarch.rpm",     // file signatures
+    "rpmorg_hello-2.0-1.x86_64-badima.rpm",     // file signatures outside the region
+    "gru_test-1.0.0.x86_64.rpm",                // built by nfpm, no space reserved
+    "gen_manyfiles-12000.rpm",                  // 12,000 files
+    "rpmrs_v6_rpm-basic-2.3.4-5.el9.noarch.rpm", // version 6
+    "rpmrs_SRPM_v6_rpm-basic-2.3.4-5.el9.src.rpm", // version 6 source package
 ];
 
 const KEY: &str = "demo";
@@ -85,7 +85,8 @@ fn copy_packages(from: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(from)
         .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>())
         .map_err(missing)?;
-    let shown = |path: &PathBuf| path.file_name().is_some_and(|name| SHOWN.iter().any(|shown| name == *shown));
+    let shown =
+        |path: &PathBuf| path.file_name().is_some_and(|name| SHOWN.iter().any(|shown| name == *shown));
     if found.iter().any(shown) {
         found.retain(shown);
     }
@@ -109,7 +110,8 @@ async fn sign_and_verify(
     folder: &Path,
     context: Context,
 ) -> Result<usize, Failure> {
-    let refused = |error: sealwright_client::error::Error| Failure::failed(Failure::chain(&error), error.advice());
+    let refused =
+        |error: sealwright_client::error::Error| Failure::failed(Failure::chain(&error), error.advice());
     let new = NewKey {
         name: KEY.to_owned(),
         algorithm: algorithm.to_owned(),
@@ -133,7 +135,7 @@ async fn sign_and_verify(
     };
     let signer = Arc::new(Signer::new(connection.clone(), KEY, request, None).await.map_err(refused)?);
     let stop = Stop::on_signals().map_err(|error| cannot("catch signals", &error))?;
-    let listing = source::list(files, Directories::Refused);
+    let listing = source::list(files, Directories::Refuse);
     let mut reports = Reports::default();
     let summary = batch::sign(&signer, listing, batch::default_jobs(), &stop, &mut reports).await;
     reports.0.sort_by(|a, b| a.file.cmp(&b.file));
@@ -204,7 +206,7 @@ impl Observer for Reports {
 impl Row {
     /// By us, reading all of the file; and by rpm, where it is installed.
     fn verify(&mut self, keyring: &Keyring, rpmkeys: Option<&Rpmkeys>) {
-        let listing = source::list(std::slice::from_ref(&self.path), Directories::Refused);
+        let listing = source::list(std::slice::from_ref(&self.path), Directories::Refuse);
         let Some(entry) = listing.groups.first().and_then(|group| group.first()) else {
             return;
         };
@@ -235,14 +237,21 @@ struct Rpmkeys {
 impl Rpmkeys {
     fn with_key(folder: &Path, armored: &Path) -> Option<Self> {
         let dbpath = folder.join("rpmdb");
-        let imported =
-            Command::new("rpmkeys").arg("--dbpath").arg(&dbpath).arg("--import").arg(armored).output().ok()?;
+        let imported = Command::new("rpmkeys")
+            .arg("--dbpath")
+            .arg(&dbpath)
+            .arg("--import")
+            .arg(armored)
+            .output()
+            .ok()?;
         imported.status.success().then_some(Self { dbpath })
     }
 
     /// rpm before 6 does not look into version 6 packages' signatures and says only "digests OK".
     fn check(&self, file: &Path) -> (bool, String) {
-        let Ok(output) = Command::new("rpmkeys").arg("--dbpath").arg(&self.dbpath).arg("-K").arg(file).output() else {
+        let Ok(output) =
+            Command::new("rpmkeys").arg("--dbpath").arg(&self.dbpath).arg("-K").arg(file).output()
+        else {
             return (false, "cannot be run".to_owned());
         };
         let text = String::from_utf8_lossy(&output.stdout);
@@ -285,12 +294,20 @@ fn print(rows: &[Row], key: &Key, rpmkeys: bool, elapsed: std::time::Duration) {
 
 fn next_steps(folder: &Path) {
     terminal::out("");
-    terminal::out(&format!("The packages are in {}. With files of your own:", folder.join("packages").display()));
+    terminal::out(&format!(
+        "The packages are in {}. With files of your own:",
+        folder.join("packages").display()
+    ));
     terminal::out("    sealwright key create release --uid \"Your Name <you@example.org>\"");
     terminal::out("    sealwright sign --key release *.rpm");
-    terminal::out("    sealwright key export release > release.asc && sealwright verify --keyring release.asc *.rpm");
+    terminal::out(
+        "    sealwright key export release > release.asc && sealwright verify --keyring release.asc *.rpm",
+    );
 }
 
 fn cannot(what: &str, error: &IoError) -> Failure {
-    Failure::failed(format!("cannot {what}: {error}"), "Check the permissions and the free space of the temporary directory.")
+    Failure::failed(
+        format!("cannot {what}: {error}"),
+        "Check the permissions and the free space of the temporary directory.",
+    )
 }

@@ -115,9 +115,12 @@ impl SignerProcess {
 /// The body of the `signer` command: serves the socket on standard input until it is closed.
 pub(crate) fn signer(args: SignerArgs) -> Result<Exit, Failure> {
     let stdin = rustix::stdio::stdin();
-    let socket = rustix::io::fcntl_dupfd_cloexec(stdin, 3)
-        .map(UnixStream::from)
-        .map_err(|error| Failure::failed(format!("standard input is not usable: {error}"), "The signer is started by sealwright itself."))?;
+    let socket = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map(UnixStream::from).map_err(|error| {
+        Failure::failed(
+            format!("standard input is not usable: {error}"),
+            "The signer is started by sealwright itself.",
+        )
+    })?;
     sealwright_signer::run(sealwright_signer::Config { root: args.root, create: true, socket })
         .map(|()| Exit::Done)
         .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))

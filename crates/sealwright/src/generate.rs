@@ -41,5 +41,8 @@ fn command() -> clap::Command {
 }
 
 fn cannot_write(dir: &Path, error: &std::io::Error) -> Failure {
-    Failure::failed(format!("cannot write in {}: {error}", dir.display()), "Choose a directory that is yours.")
+    Failure::failed(
+        format!("cannot write in {}: {error}", dir.display()),
+        "Choose a directory that is yours.",
+    )
 }

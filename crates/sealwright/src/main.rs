@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -47,4 +47,3 @@ fn start_log() {
     // A second subscriber is impossible here: this runs once, first.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
-

@@ -41,7 +41,8 @@ pub(crate) fn stderr_is_terminal() -> bool {
 pub(crate) fn safe(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
-            let hidden = c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+            let hidden = c.is_control()
+                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
             let escaped: Box<dyn Iterator<Item = char>> =
                 if hidden { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) };
             escaped

@@ -111,8 +111,9 @@ pub(crate) struct ImportArgs {
 
 /// Carries out one `key` command over the embedded default.
 pub(crate) async fn run(command: KeyCommand, context: Context) -> Result<Exit, Failure> {
-    let places = Places::from_environment()
-        .map_err(|error| Failure::unreachable(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours."))?;
+    let places = Places::from_environment().map_err(|error| {
+        Failure::unreachable(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
+    })?;
     let embedded = Embedded::start(&places).await?;
     let outcome = with(&embedded.connection, command, context, &places).await;
     embedded.stop().await;
@@ -216,15 +217,17 @@ async fn list(connection: &Connection, context: Context) -> Result<(), Failure> 
 
 async fn export(connection: &Connection, args: ExportArgs) -> Result<(), Failure> {
     let key = connection.describe(&args.key).await.map_err(refused)?;
-    let certificate = Certificate::parse(&key.certificate)
-        .map_err(|error| Failure::failed(Failure::chain(&error), "The store is damaged; restore a backup."))?;
+    let certificate = Certificate::parse(&key.certificate).map_err(|error| {
+        Failure::failed(Failure::chain(&error), "The store is damaged; restore a backup.")
+    })?;
     let bytes = match args.format {
         CertificateFormat::Armor => certificate.to_armor().into_bytes(),
         CertificateFormat::Binary => certificate.to_binary(),
     };
     match args.output {
-        None => terminal::out_bytes(&bytes)
-            .map_err(|error| Failure::failed(format!("cannot write: {error}"), "Check where the output goes.")),
+        None => terminal::out_bytes(&bytes).map_err(|error| {
+            Failure::failed(format!("cannot write: {error}"), "Check where the output goes.")
+        }),
         Some(path) => std::fs::OpenOptions::new()
             .write(true)
             .create_new(true)
