@@ -59,7 +59,7 @@ fn what_is_no_package_is_refused_and_the_way_to_sign_it_named() {
     let home = home();
     refused(&home, "empty.rpm", b"", &["empty"]);
     refused(&home, "random.rpm", &[0x5a; 5000], &["--format detached"]);
-    refused(&home, "page.rpm", b"<html>404 Not Found</html>", &["--format detached"]);
+    refused(&home, "page.rpm", b"<html>404 Not Found</html>", &["web page"]);
 }
 
 #[test]

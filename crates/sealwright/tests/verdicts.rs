@@ -99,7 +99,7 @@ fn every_package(key: KeyFiles) {
         fs::copy(fixtures::path(name), home.work().join(name)).unwrap();
     }
     let mut arguments: Vec<OsString> =
-        ["sign", "--key", key.name, "--format", "rpm", "--check-payload", "--json"]
+        ["sign", "--key", key.name, "--format", "rpm", "--check-payload", "--force", "--json"]
             .map(OsString::from)
             .to_vec();
     arguments.extend(names.iter().map(OsString::from));

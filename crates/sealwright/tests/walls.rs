@@ -99,7 +99,9 @@ fn a_restored_older_store_does_not_bring_back_a_superseded_generation() {
     let (store, saved) = (home.home().join("store"), home.home().join("saved"));
     tools::succeed(Command::new("cp").arg("-a").arg(&store).arg(&saved));
     home.ok(&["key", "renew", "release", "--expires", "3y"]);
-    home.ok(&["sign", "--key", "release", "--dry-run", PACKAGE]);
+    // The first use of the newer generation is what the signer remembers.
+    home.ok(&["sign", "--key", "release", PACKAGE]);
+    home.copy(&fixtures::package(PACKAGE));
     fs::remove_dir_all(&store).unwrap();
     fs::rename(&saved, &store).unwrap();
     let ran = home.run(&["sign", "--key", "release", PACKAGE]);

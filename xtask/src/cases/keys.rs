@@ -41,7 +41,7 @@ pub(super) fn sha1_selfsig(stage: &Stage) -> Outcome {
     std::fs::copy(fixture("rpm/gen_tiny-reserved4096.rpm"), &package).map_err(|error| error.to_string())?;
     stage.ok(&["sign", "--key", "old", "in.rpm"])?;
     let inspected = stage.ok(&["inspect", "--json", "in.rpm"])?;
-    ensure(inspected.contains("SHA256"), format!("not signed with SHA-256: {inspected}"))
+    ensure(inspected.contains(r#""hash":"sha256""#), format!("not signed with SHA-256: {inspected}"))
 }
 
 /// The primary secret is a stub: both keys are imported, the subkey signs.
