@@ -8,7 +8,7 @@
 //! What this crate refuses to do: open a database, read a clock, talk to anyone. The storage is a trait with
 //! its duties spelt out ([`storage::LogTransaction`]); crate `store` implements it.
 //!
-//! Reading order: [`entry`], [`merkle`], [`storage`], [`append`].
+//! Reading order: [`entry`], [`merkle`], [`storage`], [`mod@append`].
 //!
 //! Promise: the canonical bytes of an entry of version 1, and with them its leaf hash, never change. The head
 //! is kept as a compact range (RFC 6962 section 2.1 hashes), so that proofs can be added without a migration.
