@@ -1,0 +1,341 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'sealwright'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'sealwright' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('demo', 'demo', [CompletionResultType]::ParameterValue, 'Sign real packages in a fresh folder: shows the main job from start to end')
+            [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Create, list, show, export, import and change keys')
+            [CompletionResult]::new('sign', 'sign', [CompletionResultType]::ParameterValue, 'Sign files')
+            [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
+            [CompletionResult]::new('strip', 'strip', [CompletionResultType]::ParameterValue, 'Remove signatures')
+            [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what is signed, by whom, and how; nothing is checked')
+            [CompletionResult]::new('signer', 'signer', [CompletionResultType]::ParameterValue, 'The process that holds the keys; started by the others, with its socket as standard input')
+            [CompletionResult]::new('generate', 'generate', [CompletionResultType]::ParameterValue, 'Write man pages and shell completions')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'sealwright;demo' {
+            [CompletionResult]::new('--packages', '--packages', [CompletionResultType]::ParameterName, 'Folder with packages to sign copies of')
+            [CompletionResult]::new('--algorithm', '--algorithm', [CompletionResultType]::ParameterName, 'Algorithm of the key')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('create', 'create', [CompletionResultType]::ParameterValue, 'Make a key. A revocation certificate is made with it and stored beside the store')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'List the keys')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show one key')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write the certificate (the public key)')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Take in an OpenPGP secret key. It travels encrypted to the signer process')
+            [CompletionResult]::new('renew', 'renew', [CompletionResultType]::ParameterValue, 'Give a key a new period of validity: new self-signatures, with SHA-256')
+            [CompletionResult]::new('disable', 'disable', [CompletionResultType]::ParameterValue, 'Let a key make no more signatures; takes effect before the next signature leaves')
+            [CompletionResult]::new('enable', 'enable', [CompletionResultType]::ParameterValue, 'Undo `disable`')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'sealwright;key;create' {
+            [CompletionResult]::new('--algorithm', '--algorithm', [CompletionResultType]::ParameterName, 'Key algorithm')
+            [CompletionResult]::new('--uid', '--uid', [CompletionResultType]::ParameterName, 'OpenPGP user id, `Name <mail>`; default: the key''s name')
+            [CompletionResult]::new('--expires', '--expires', [CompletionResultType]::ParameterName, 'Valid for: 90d, 12w, 18m, 2y, never')
+            [CompletionResult]::new('--signing-subkey', '--signing-subkey', [CompletionResultType]::ParameterName, 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;list' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;show' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;export' {
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Encoding')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;import' {
+            [CompletionResult]::new('--passphrase-file', '--passphrase-file', [CompletionResultType]::ParameterName, 'File whose first line is the passphrase')
+            [CompletionResult]::new('--subkey', '--subkey', [CompletionResultType]::ParameterName, 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;renew' {
+            [CompletionResult]::new('--expires', '--expires', [CompletionResultType]::ParameterName, 'Valid from now for: 90d, 12w, 18m, 2y, never')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;disable' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;enable' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;help' {
+            [CompletionResult]::new('create', 'create', [CompletionResultType]::ParameterValue, 'Make a key. A revocation certificate is made with it and stored beside the store')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'List the keys')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show one key')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write the certificate (the public key)')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Take in an OpenPGP secret key. It travels encrypted to the signer process')
+            [CompletionResult]::new('renew', 'renew', [CompletionResultType]::ParameterValue, 'Give a key a new period of validity: new self-signatures, with SHA-256')
+            [CompletionResult]::new('disable', 'disable', [CompletionResultType]::ParameterValue, 'Let a key make no more signatures; takes effect before the next signature leaves')
+            [CompletionResult]::new('enable', 'enable', [CompletionResultType]::ParameterValue, 'Undo `disable`')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'sealwright;key;help;create' {
+            break
+        }
+        'sealwright;key;help;list' {
+            break
+        }
+        'sealwright;key;help;show' {
+            break
+        }
+        'sealwright;key;help;export' {
+            break
+        }
+        'sealwright;key;help;import' {
+            break
+        }
+        'sealwright;key;help;renew' {
+            break
+        }
+        'sealwright;key;help;disable' {
+            break
+        }
+        'sealwright;key;help;enable' {
+            break
+        }
+        'sealwright;key;help;help' {
+            break
+        }
+        'sealwright;sign' {
+            [CompletionResult]::new('--key', '--key', [CompletionResultType]::ParameterName, 'Key to sign with: name, or fingerprint of the certificate or the signing subkey')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format of the files; default: recognised by their content')
+            [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('--jobs', '--jobs', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write signed copies into this directory and leave the files as they are')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Write signed copies into this directory and leave the files as they are')
+            [CompletionResult]::new('--if-signed', '--if-signed', [CompletionResultType]::ParameterName, 'What to do with a file that is signed already')
+            [CompletionResult]::new('--hash', '--hash', [CompletionResultType]::ParameterName, 'Hash algorithm of the signature')
+            [CompletionResult]::new('--rpm-signature', '--rpm-signature', [CompletionResultType]::ParameterName, 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload')
+            [CompletionResult]::new('--min-rpm', '--min-rpm', [CompletionResultType]::ParameterName, 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused')
+            [CompletionResult]::new('--detached-output', '--detached-output', [CompletionResultType]::ParameterName, 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Sign the packages in directories, and in those beneath; links are not followed')
+            [CompletionResult]::new('--recursive', '--recursive', [CompletionResultType]::ParameterName, 'Sign the packages in directories, and in those beneath; links are not followed')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Sign again even if exactly this signature is there')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Check everything, ask for no signature, write nothing')
+            [CompletionResult]::new('--check-payload', '--check-payload', [CompletionResultType]::ParameterName, 'Read the payload and compare it with its digests before the header is signed')
+            [CompletionResult]::new('--salt', '--salt', [CompletionResultType]::ParameterName, 'Put a random salt into each signature, so that two of one second differ')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;verify' {
+            [CompletionResult]::new('--key', '--key', [CompletionResultType]::ParameterName, 'Check against the certificate of this key: name or fingerprint')
+            [CompletionResult]::new('--keyring', '--keyring', [CompletionResultType]::ParameterName, 'Check against the certificates in this file, armored or binary')
+            [CompletionResult]::new('--cert', '--cert', [CompletionResultType]::ParameterName, 'Check against this certificate, armored or binary')
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)')
+            [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('--jobs', '--jobs', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Check the packages in directories, and in those beneath; links are not followed')
+            [CompletionResult]::new('--recursive', '--recursive', [CompletionResultType]::ParameterName, 'Check the packages in directories, and in those beneath; links are not followed')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;strip' {
+            [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('--jobs', '--jobs', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write stripped copies into this directory and leave the files as they are')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Write stripped copies into this directory and leave the files as they are')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Strip the packages in directories, and in those beneath; links are not followed')
+            [CompletionResult]::new('--recursive', '--recursive', [CompletionResultType]::ParameterName, 'Strip the packages in directories, and in those beneath; links are not followed')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Check everything, write nothing')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;inspect' {
+            [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)')
+            [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Look at the packages in directories, and in those beneath; links are not followed')
+            [CompletionResult]::new('--recursive', '--recursive', [CompletionResultType]::ParameterName, 'Look at the packages in directories, and in those beneath; links are not followed')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;signer' {
+            [CompletionResult]::new('--root', '--root', [CompletionResultType]::ParameterName, 'Directory of root key, data key and floors')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;generate' {
+            [CompletionResult]::new('--man', '--man', [CompletionResultType]::ParameterName, 'Directory for the man pages (sealwright.1, sealwright-sign.1, ...)')
+            [CompletionResult]::new('--completions', '--completions', [CompletionResultType]::ParameterName, 'Directory for the completions of every shell')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;help' {
+            [CompletionResult]::new('demo', 'demo', [CompletionResultType]::ParameterValue, 'Sign real packages in a fresh folder: shows the main job from start to end')
+            [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Create, list, show, export, import and change keys')
+            [CompletionResult]::new('sign', 'sign', [CompletionResultType]::ParameterValue, 'Sign files')
+            [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
+            [CompletionResult]::new('strip', 'strip', [CompletionResultType]::ParameterValue, 'Remove signatures')
+            [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what is signed, by whom, and how; nothing is checked')
+            [CompletionResult]::new('signer', 'signer', [CompletionResultType]::ParameterValue, 'The process that holds the keys; started by the others, with its socket as standard input')
+            [CompletionResult]::new('generate', 'generate', [CompletionResultType]::ParameterValue, 'Write man pages and shell completions')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'sealwright;help;demo' {
+            break
+        }
+        'sealwright;help;key' {
+            [CompletionResult]::new('create', 'create', [CompletionResultType]::ParameterValue, 'Make a key. A revocation certificate is made with it and stored beside the store')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'List the keys')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show one key')
+            [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write the certificate (the public key)')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Take in an OpenPGP secret key. It travels encrypted to the signer process')
+            [CompletionResult]::new('renew', 'renew', [CompletionResultType]::ParameterValue, 'Give a key a new period of validity: new self-signatures, with SHA-256')
+            [CompletionResult]::new('disable', 'disable', [CompletionResultType]::ParameterValue, 'Let a key make no more signatures; takes effect before the next signature leaves')
+            [CompletionResult]::new('enable', 'enable', [CompletionResultType]::ParameterValue, 'Undo `disable`')
+            break
+        }
+        'sealwright;help;key;create' {
+            break
+        }
+        'sealwright;help;key;list' {
+            break
+        }
+        'sealwright;help;key;show' {
+            break
+        }
+        'sealwright;help;key;export' {
+            break
+        }
+        'sealwright;help;key;import' {
+            break
+        }
+        'sealwright;help;key;renew' {
+            break
+        }
+        'sealwright;help;key;disable' {
+            break
+        }
+        'sealwright;help;key;enable' {
+            break
+        }
+        'sealwright;help;sign' {
+            break
+        }
+        'sealwright;help;verify' {
+            break
+        }
+        'sealwright;help;strip' {
+            break
+        }
+        'sealwright;help;inspect' {
+            break
+        }
+        'sealwright;help;signer' {
+            break
+        }
+        'sealwright;help;generate' {
+            break
+        }
+        'sealwright;help;help' {
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

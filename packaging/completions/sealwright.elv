@@ -1,0 +1,291 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[sealwright] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'sealwright'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'sealwright'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand demo 'Sign real packages in a fresh folder: shows the main job from start to end'
+            cand key 'Create, list, show, export, import and change keys'
+            cand sign 'Sign files'
+            cand verify 'Check signatures and digests of files'
+            cand strip 'Remove signatures'
+            cand inspect 'Show what is signed, by whom, and how; nothing is checked'
+            cand signer 'The process that holds the keys; started by the others, with its socket as standard input'
+            cand generate 'Write man pages and shell completions'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'sealwright;demo'= {
+            cand --packages 'Folder with packages to sign copies of'
+            cand --algorithm 'Algorithm of the key'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand create 'Make a key. A revocation certificate is made with it and stored beside the store'
+            cand list 'List the keys'
+            cand show 'Show one key'
+            cand export 'Write the certificate (the public key)'
+            cand import 'Take in an OpenPGP secret key. It travels encrypted to the signer process'
+            cand renew 'Give a key a new period of validity: new self-signatures, with SHA-256'
+            cand disable 'Let a key make no more signatures; takes effect before the next signature leaves'
+            cand enable 'Undo `disable`'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'sealwright;key;create'= {
+            cand --algorithm 'Key algorithm'
+            cand --uid 'OpenPGP user id, `Name <mail>`; default: the key''s name'
+            cand --expires 'Valid for: 90d, 12w, 18m, 2y, never'
+            cand --signing-subkey 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;list'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;show'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;export'= {
+            cand --format 'Encoding'
+            cand -o 'Write to a new file instead of standard output'
+            cand --output 'Write to a new file instead of standard output'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;import'= {
+            cand --passphrase-file 'File whose first line is the passphrase'
+            cand --subkey 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;renew'= {
+            cand --expires 'Valid from now for: 90d, 12w, 18m, 2y, never'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;disable'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;enable'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;help'= {
+            cand create 'Make a key. A revocation certificate is made with it and stored beside the store'
+            cand list 'List the keys'
+            cand show 'Show one key'
+            cand export 'Write the certificate (the public key)'
+            cand import 'Take in an OpenPGP secret key. It travels encrypted to the signer process'
+            cand renew 'Give a key a new period of validity: new self-signatures, with SHA-256'
+            cand disable 'Let a key make no more signatures; takes effect before the next signature leaves'
+            cand enable 'Undo `disable`'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'sealwright;key;help;create'= {
+        }
+        &'sealwright;key;help;list'= {
+        }
+        &'sealwright;key;help;show'= {
+        }
+        &'sealwright;key;help;export'= {
+        }
+        &'sealwright;key;help;import'= {
+        }
+        &'sealwright;key;help;renew'= {
+        }
+        &'sealwright;key;help;disable'= {
+        }
+        &'sealwright;key;help;enable'= {
+        }
+        &'sealwright;key;help;help'= {
+        }
+        &'sealwright;sign'= {
+            cand --key 'Key to sign with: name, or fingerprint of the certificate or the signing subkey'
+            cand --format 'Format of the files; default: recognised by their content'
+            cand -j 'Files in hand at once'
+            cand --jobs 'Files in hand at once'
+            cand -o 'Write signed copies into this directory and leave the files as they are'
+            cand --output 'Write signed copies into this directory and leave the files as they are'
+            cand --if-signed 'What to do with a file that is signed already'
+            cand --hash 'Hash algorithm of the signature'
+            cand --rpm-signature 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload'
+            cand --min-rpm 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused'
+            cand --detached-output 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)'
+            cand -r 'Sign the packages in directories, and in those beneath; links are not followed'
+            cand --recursive 'Sign the packages in directories, and in those beneath; links are not followed'
+            cand --force 'Sign again even if exactly this signature is there'
+            cand --dry-run 'Check everything, ask for no signature, write nothing'
+            cand --check-payload 'Read the payload and compare it with its digests before the header is signed'
+            cand --salt 'Put a random salt into each signature, so that two of one second differ'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;verify'= {
+            cand --key 'Check against the certificate of this key: name or fingerprint'
+            cand --keyring 'Check against the certificates in this file, armored or binary'
+            cand --cert 'Check against this certificate, armored or binary'
+            cand --format 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)'
+            cand -j 'Files in hand at once'
+            cand --jobs 'Files in hand at once'
+            cand -r 'Check the packages in directories, and in those beneath; links are not followed'
+            cand --recursive 'Check the packages in directories, and in those beneath; links are not followed'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;strip'= {
+            cand -j 'Files in hand at once'
+            cand --jobs 'Files in hand at once'
+            cand -o 'Write stripped copies into this directory and leave the files as they are'
+            cand --output 'Write stripped copies into this directory and leave the files as they are'
+            cand -r 'Strip the packages in directories, and in those beneath; links are not followed'
+            cand --recursive 'Strip the packages in directories, and in those beneath; links are not followed'
+            cand --dry-run 'Check everything, write nothing'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;inspect'= {
+            cand --format 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)'
+            cand -r 'Look at the packages in directories, and in those beneath; links are not followed'
+            cand --recursive 'Look at the packages in directories, and in those beneath; links are not followed'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;signer'= {
+            cand --root 'Directory of root key, data key and floors'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;generate'= {
+            cand --man 'Directory for the man pages (sealwright.1, sealwright-sign.1, ...)'
+            cand --completions 'Directory for the completions of every shell'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;help'= {
+            cand demo 'Sign real packages in a fresh folder: shows the main job from start to end'
+            cand key 'Create, list, show, export, import and change keys'
+            cand sign 'Sign files'
+            cand verify 'Check signatures and digests of files'
+            cand strip 'Remove signatures'
+            cand inspect 'Show what is signed, by whom, and how; nothing is checked'
+            cand signer 'The process that holds the keys; started by the others, with its socket as standard input'
+            cand generate 'Write man pages and shell completions'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'sealwright;help;demo'= {
+        }
+        &'sealwright;help;key'= {
+            cand create 'Make a key. A revocation certificate is made with it and stored beside the store'
+            cand list 'List the keys'
+            cand show 'Show one key'
+            cand export 'Write the certificate (the public key)'
+            cand import 'Take in an OpenPGP secret key. It travels encrypted to the signer process'
+            cand renew 'Give a key a new period of validity: new self-signatures, with SHA-256'
+            cand disable 'Let a key make no more signatures; takes effect before the next signature leaves'
+            cand enable 'Undo `disable`'
+        }
+        &'sealwright;help;key;create'= {
+        }
+        &'sealwright;help;key;list'= {
+        }
+        &'sealwright;help;key;show'= {
+        }
+        &'sealwright;help;key;export'= {
+        }
+        &'sealwright;help;key;import'= {
+        }
+        &'sealwright;help;key;renew'= {
+        }
+        &'sealwright;help;key;disable'= {
+        }
+        &'sealwright;help;key;enable'= {
+        }
+        &'sealwright;help;sign'= {
+        }
+        &'sealwright;help;verify'= {
+        }
+        &'sealwright;help;strip'= {
+        }
+        &'sealwright;help;inspect'= {
+        }
+        &'sealwright;help;signer'= {
+        }
+        &'sealwright;help;generate'= {
+        }
+        &'sealwright;help;help'= {
+        }
+    ]
+    $completions[$command]
+}

@@ -1,0 +1,180 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_sealwright_global_optspecs
+    string join \n json h/help V/version
+end
+
+function __fish_sealwright_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_sealwright_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_sealwright_using_subcommand
+    set -l cmd (__fish_sealwright_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c sealwright -n "__fish_sealwright_needs_command" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sealwright -n "__fish_sealwright_needs_command" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "key" -d 'Create, list, show, export, import and change keys'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "sign" -d 'Sign files'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "verify" -d 'Check signatures and digests of files'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "strip" -d 'Remove signatures'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "generate" -d 'Write man pages and shell completions'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -l packages -d 'Folder with packages to sign copies of' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -l algorithm -d 'Algorithm of the key' -r -f -a "rsa2048\t''
+rsa3072\t''
+rsa4096\t''
+ed25519\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "create" -d 'Make a key. A revocation certificate is made with it and stored beside the store'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "list" -d 'List the keys'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "show" -d 'Show one key'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "export" -d 'Write the certificate (the public key)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "import" -d 'Take in an OpenPGP secret key. It travels encrypted to the signer process'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "renew" -d 'Give a key a new period of validity: new self-signatures, with SHA-256'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "disable" -d 'Let a key make no more signatures; takes effect before the next signature leaves'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "enable" -d 'Undo `disable`'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l algorithm -d 'Key algorithm' -r -f -a "rsa2048\t''
+rsa3072\t''
+rsa4096\t''
+ed25519\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l uid -d 'OpenPGP user id, `Name <mail>`; default: the key\'s name' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l expires -d 'Valid for: 90d, 12w, 18m, 2y, never' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l signing-subkey -d 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -l format -d 'Encoding' -r -f -a "armor\t'ASCII armor, as rpm and apt take it'
+binary\t'OpenPGP packets'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s o -l output -d 'Write to a new file instead of standard output' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l passphrase-file -d 'File whose first line is the passphrase' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l subkey -d 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -l expires -d 'Valid from now for: 90d, 12w, 18m, 2y, never' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from disable" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from disable" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from disable" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from enable" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from enable" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from enable" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "create" -d 'Make a key. A revocation certificate is made with it and stored beside the store'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "list" -d 'List the keys'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show one key'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "export" -d 'Write the certificate (the public key)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "import" -d 'Take in an OpenPGP secret key. It travels encrypted to the signer process'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "renew" -d 'Give a key a new period of validity: new self-signatures, with SHA-256'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "disable" -d 'Let a key make no more signatures; takes effect before the next signature leaves'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "enable" -d 'Undo `disable`'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l key -d 'Key to sign with: name, or fingerprint of the certificate or the signing subkey' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l format -d 'Format of the files; default: recognised by their content' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
+detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s j -l jobs -d 'Files in hand at once' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s o -l output -d 'Write signed copies into this directory and leave the files as they are' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l if-signed -d 'What to do with a file that is signed already' -r -f -a "replace\t'Only the new signature remains'
+skip\t'Leave the file as it is'
+add\t'Keep other keys\' signatures'
+refuse\t'Fail'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l hash -d 'Hash algorithm of the signature' -r -f -a "sha256\t'SHA-256'
+sha384\t'SHA-384'
+sha512\t'SHA-512'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l rpm-signature -d 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload' -r -f -a "auto\t''
+header\t''
+header+payload\t''
+both\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l min-rpm -d 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l detached-output -d 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)' -r -f -a "asc\t''
+sig\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s r -l recursive -d 'Sign the packages in directories, and in those beneath; links are not followed'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l force -d 'Sign again even if exactly this signature is there'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l dry-run -d 'Check everything, ask for no signature, write nothing'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l check-payload -d 'Read the payload and compare it with its digests before the header is signed'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l salt -d 'Put a random salt into each signature, so that two of one second differ'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l key -d 'Check against the certificate of this key: name or fingerprint' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l keyring -d 'Check against the certificates in this file, armored or binary' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l cert -d 'Check against this certificate, armored or binary' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l format -d 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
+detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s j -l jobs -d 'Files in hand at once' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s r -l recursive -d 'Check the packages in directories, and in those beneath; links are not followed'
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s j -l jobs -d 'Files in hand at once' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s o -l output -d 'Write stripped copies into this directory and leave the files as they are' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s r -l recursive -d 'Strip the packages in directories, and in those beneath; links are not followed'
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -l dry-run -d 'Check everything, write nothing'
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -l format -d 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
+detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -s r -l recursive -d 'Look at the packages in directories, and in those beneath; links are not followed'
+complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l root -d 'Directory of root key, data key and floors' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l man -d 'Directory for the man pages (sealwright.1, sealwright-sign.1, ...)' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l completions -d 'Directory for the completions of every shell' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "key" -d 'Create, list, show, export, import and change keys'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "sign" -d 'Sign files'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "verify" -d 'Check signatures and digests of files'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "strip" -d 'Remove signatures'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "generate" -d 'Write man pages and shell completions'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "create" -d 'Make a key. A revocation certificate is made with it and stored beside the store'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "list" -d 'List the keys'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "show" -d 'Show one key'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "export" -d 'Write the certificate (the public key)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "import" -d 'Take in an OpenPGP secret key. It travels encrypted to the signer process'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "renew" -d 'Give a key a new period of validity: new self-signatures, with SHA-256'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "disable" -d 'Let a key make no more signatures; takes effect before the next signature leaves'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "enable" -d 'Undo `disable`'
