@@ -264,7 +264,8 @@ impl Staged {
 
 /// Whether space for `len` bytes could be reserved; `false` if the file system cannot reserve.
 fn reserve(file: &File, len: u64) -> io::Result<bool> {
-    match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, len.max(1)) {
+    // Not KEEP_SIZE: only a growing file is measured against the limit of the process (ulimit -f).
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len.max(1)) {
         Ok(()) => Ok(true),
         Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL | Errno::NODEV) => Ok(false),
         Err(error) => Err(error.into()),
