@@ -73,9 +73,10 @@ fn everything_that_is_no_regular_file_is_refused_by_its_own_name_and_nothing_blo
     symlink("nowhere", at("dangling")).unwrap();
     symlink("loop", at("loop")).unwrap();
     fs::create_dir(at("dir")).unwrap();
-    let kind = |name: &str| match open(name) {
-        Error::NotAFile { kind } => kind,
-        other => panic!("{name}: {other}"),
+    let kind = |name: &str| {
+        let error = open(name);
+        let Error::NotAFile { kind } = error else { panic!("{name}: {error}") };
+        kind
     };
     assert_eq!(kind("fifo"), FileKind::Fifo);
     assert_eq!(kind("socket"), FileKind::Socket);
