@@ -20,6 +20,7 @@ mod temporary;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -300,8 +301,6 @@ fn read_back(target: &Target, written: &File, edits: &Edits) -> Result<(), Error
     if (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino) {
         return Err(Error::Changed { what: "another file took its name right after it was written" });
     }
-    // The bytes are on the disk by now; let the comparison fetch them from there.
-    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     if u64::try_from(now.st_size) != Ok(edits.new_len()) {
         return Err(Error::ReadBack { offset: edits.new_len() });
     }
@@ -309,6 +308,8 @@ fn read_back(target: &Target, written: &File, edits: &Edits) -> Result<(), Error
     for edit in edits.as_slice() {
         new = new.saturating_add(edit.offset.saturating_sub(old));
         let mut there = vec![0; edit.insert.len()];
+        // The bytes are on the disk by now; let the comparison fetch them from there, and them alone.
+        let _ = rustix::fs::fadvise(&file, new, NonZeroU64::new(length(&edit.insert)), Advice::DontNeed);
         file.read_exact_at(&mut there, new).map_err(io)?;
         if there != edit.insert {
             return Err(Error::ReadBack { offset: new });
