@@ -216,12 +216,6 @@ pub enum Error {
         /// What it looks like.
         content: Content,
     },
-    /// The format has no signature in the file.
-    #[error("format {format} keeps its signature in a file of its own")]
-    NotEmbedded {
-        /// Its name.
-        format: &'static str,
-    },
     /// What the format says about the file.
     #[error(transparent)]
     Format(#[from] sealwright_formats::error::Error),
@@ -405,7 +399,6 @@ impl Error {
             }
             Self::UnknownContent { content: Content::Signature } => "Name the file that it signs.",
             Self::UnknownContent { .. } => "For a signature in a file of its own, use --format detached.",
-            Self::NotEmbedded { .. } => "Remove the signature file.",
             Self::Format(error) => error.advice(),
             Self::KeyFile { .. } | Self::EmptyFile { .. } => "Check that it is the right file.",
             Self::Server(fault) => fault.code.advice(),
@@ -457,7 +450,6 @@ impl Error {
             | Self::TooDeep { .. }
             | Self::TooLarge { .. }
             | Self::UnknownContent { .. }
-            | Self::NotEmbedded { .. }
             | Self::Format(_)
             | Self::KeyFile { .. }
             | Self::EmptyFile { .. }
