@@ -6,6 +6,8 @@ mod measure;
 mod page;
 mod trace;
 
+use std::path::PathBuf;
+
 use crate::Result;
 
 #[derive(clap::Args)]
@@ -13,6 +15,9 @@ pub(crate) struct Arguments {
     /// Which bench
     #[arg(value_enum, default_value_t = Bench::Big)]
     bench: Bench,
+    /// Measure this program instead of building the release one; nothing is recorded then
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -24,6 +29,6 @@ enum Bench {
 /// Runs one bench and records its rows.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.bench {
-        Bench::Big => big::run(),
+        Bench::Big => big::run(arguments.program.as_deref()),
     }
 }

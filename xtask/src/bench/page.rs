@@ -1,6 +1,8 @@
 //! The page docs/benchmarks.md: one section a bench, between markers, the rest left alone.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use crate::error::Error;
 use crate::{Result, process};
@@ -31,8 +33,14 @@ pub(super) fn write(section: &Section) -> Result<()> {
         (Some((before, _)), Some((_, after))) => format!("{before}{body}{after}"),
         _ => format!("{old}\n{body}"),
     };
-    print!("{}", render(section));
+    show(section)?;
     fs::write(&path, new).map_err(Error::file(&path))
+}
+
+/// Prints a section.
+pub(super) fn show(section: &Section) -> Result<()> {
+    print!("{}", render(section));
+    Ok(())
 }
 
 fn render(section: &Section) -> String {
@@ -45,8 +53,8 @@ fn render(section: &Section) -> String {
     format!("{}\n", lines.join("\n"))
 }
 
-/// Processor and kernel of this machine, for the text of a section.
-pub(super) fn machine() -> String {
+/// Processor, kernel and file system of this machine, for the text of a section.
+pub(super) fn machine(folder: &Path) -> String {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
         .lines()
@@ -54,5 +62,7 @@ pub(super) fn machine() -> String {
         .unwrap_or("unknown processor");
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("{model}, {cores} cores, Linux {}", kernel.trim())
+    let system =
+        process::output(Command::new("stat").args(["-f", "-c", "%T"]).arg(folder)).unwrap_or_default();
+    format!("{model}, {cores} cores, Linux {}, file system {}", kernel.trim(), system.trim())
 }
