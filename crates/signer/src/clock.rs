@@ -67,24 +67,8 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicI64, Ordering};
-
-    /// A clock that a test sets.
-    pub(crate) struct TestClock(pub(crate) AtomicI64);
-
-    impl TestClock {
-        pub(crate) fn at(unix_s: i64) -> Self {
-            Self(AtomicI64::new(unix_s))
-        }
-    }
-
-    impl Clock for TestClock {
-        fn unix_s(&self) -> i64 {
-            self.0.load(Ordering::SeqCst)
-        }
-    }
 
     /// Expected values are those of `date -u -d @N`.
     #[test]

@@ -140,7 +140,7 @@ impl Lock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_is_written_is_private_and_reads_back() {

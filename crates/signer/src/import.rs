@@ -21,6 +21,7 @@ use sealwright_proto::signer_v1::ImportSecret;
 use sealwright_proto::status::{Code, Fault};
 
 use crate::backend::{Backend as _, software::Software};
+use crate::clock::utc;
 use crate::create;
 use crate::error::Error;
 use crate::opened::Component;
@@ -141,7 +142,7 @@ fn choose_named<'a>(
     let listed = certificate
         .find(&fingerprint)
         .ok_or_else(|| refused(&format!("the file has no key {fingerprint}")))?;
-    if let Some(reason) = listed.unfit_to_sign(now) {
+    if let Some(reason) = why_unfit(listed, now) {
         return Err(refused(&format!("key {fingerprint} cannot sign: {reason}")));
     }
     file.find(&fingerprint)
@@ -160,7 +161,7 @@ fn none_can_sign(certificate: &Certificate, file: &SecretFile, now: i64) -> Faul
         .iter()
         .map(|listed| {
             let role = if listed.is_primary() { "primary key" } else { "subkey" };
-            let reason = listed.unfit_to_sign(now).unwrap_or_else(|| {
+            let reason = why_unfit(listed, now).unwrap_or_else(|| {
                 debug_assert!(!has_secret(file, listed), "it could have been chosen");
                 "its secret is not in the file".to_owned()
             });
@@ -168,6 +169,18 @@ fn none_can_sign(certificate: &Certificate, file: &SecretFile, now: i64) -> Faul
         })
         .collect();
     refused(&format!("no key in the file can sign now. {}", reasons.join("; ")))
+}
+
+/// [`Listed::unfit_to_sign`], with the end of validity as a date.
+fn why_unfit(listed: &Listed, now: i64) -> Option<String> {
+    let reason = listed.unfit_to_sign(now)?;
+    match listed.expires() {
+        // It would be fit a moment earlier: the end is the only reason.
+        Some(end) if listed.unfit_to_sign(end.saturating_sub(1)).is_none() => {
+            Some(format!("it expired {}", utc(end)))
+        }
+        Some(_) | None => Some(reason),
+    }
 }
 
 /// Unlocks one secret and proves that it belongs to its public half by a signature.

@@ -231,6 +231,3 @@ impl Answers {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
