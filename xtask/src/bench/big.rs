@@ -88,7 +88,7 @@ pub(super) fn run(other: Option<&Path>) -> Result<()> {
 fn ours(place: &Place, kind: &Kind) -> Result<Vec<String>> {
     let cost = measure(&mut sign(place, kind)?)?;
     let sent = sent(&cost)?;
-    accepted(place)?;
+    accepted(place, kind)?;
     let reads = trace::reads(&sign(place, kind)?, &place.folder.join("work"), place.payload_offset)?;
     limits(kind, &cost, sent, &reads)?;
     Ok(row(kind, "sealwright", &sent.to_string(), &reads, &cost))
@@ -110,7 +110,7 @@ fn rpmsign(place: &Place, kind: &Kind) -> Result<Vec<String>> {
         Ok(command)
     };
     let cost = measure(&mut command()?)?;
-    accepted(place)?;
+    accepted(place, kind)?;
     let reads = trace::reads(&command()?, &place.folder.join("work"), place.payload_offset)?;
     Ok(row(kind, "rpmsign", "-", &reads, &cost))
 }
@@ -188,8 +188,8 @@ fn fresh(place: &Place) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// rpm finds the signature right.
-fn accepted(place: &Place) -> Result<()> {
+/// rpm finds every signature that was asked for, and finds it right.
+fn accepted(place: &Place, kind: &Kind) -> Result<()> {
     let said = process::output(
         Command::new("rpmkeys")
             .arg("--dbpath")
@@ -197,11 +197,10 @@ fn accepted(place: &Place) -> Result<()> {
             .args(["-K", "-v"])
             .arg(place.folder.join("work/big.rpm")),
     )?;
-    if said.contains("Signature, key ID") || said.contains("signature") || said.contains("RSA/SHA") {
-        Ok(())
-    } else {
-        Err(Error::unexpected(format!("rpmkeys finds no signature: {said}")))
-    }
+    let right =
+        said.lines().filter(|line| line.contains("Signature, key ID") && line.ends_with(": OK")).count();
+    let wanted = if kind.ours == "both" { 2 } else { 1 };
+    if right == wanted { Ok(()) } else { Err(Error::unexpected(format!("rpmkeys: {said}"))) }
 }
 
 /// The test key, for us, for gpg and for rpm.
