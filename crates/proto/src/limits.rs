@@ -109,6 +109,41 @@ mod tests {
     }
 
     #[test]
+    fn the_limits_are_those_of_the_documentation() {
+        let text = include_str!("../../../docs/WIRE.md");
+        for row in [
+            format!("| gRPC message | {GRPC_MESSAGE_BYTES_MAX} bytes |"),
+            format!("| frame between front and signer | {FRAME_BYTES_MAX} bytes |"),
+            format!("| items of a group | {ITEMS_PER_GROUP_MAX} |"),
+            format!(
+                "| items, and keys, of a batch from front to signer | {ITEMS_PER_BATCH_MAX}, {KEYS_PER_BATCH_MAX} |"
+            ),
+            format!("| groups in flight on a connection | {GROUPS_IN_FLIGHT_MAX} |"),
+            format!(
+                "| requests, and their bytes, held by the signer | {BATCHES_IN_FLIGHT_MAX}, {BATCH_BYTES_IN_FLIGHT_MAX} |"
+            ),
+            format!("| inline content of a group or batch | {INLINE_BYTES_MAX} bytes |"),
+            format!("| midstate | {MIDSTATE_BYTES_MAX} bytes |"),
+            format!("| signature packet | {SIGNATURE_BYTES_MAX} bytes |"),
+            format!("| name of a key | {KEY_NAME_BYTES_MAX} bytes |"),
+            format!("| user id | {USER_ID_BYTES_MAX} bytes |"),
+            format!("| file name in a claim | {FILE_NAME_BYTES_MAX} bytes |"),
+            format!(
+                "| certificate, key file at import | {CERTIFICATE_BYTES_MAX}, {IMPORT_BYTES_MAX} bytes |"
+            ),
+            format!("| passphrase at import | {PASSPHRASE_BYTES_MAX} bytes |"),
+            format!("| sealed key | {SEALED_BYTES_MAX} bytes |"),
+            format!("| usages of a key | {USAGES_MAX} |"),
+            format!("| text of a failure | {MESSAGE_BYTES_MAX} bytes |"),
+            format!("| keys of a page | {KEYS_PER_PAGE_MAX} |"),
+            format!("| deadline: default, most | {DEADLINE_MS_DEFAULT}, {DEADLINE_MS_MAX} ms |"),
+            format!("| validity of a certificate | {VALIDITY_S_MAX} s |"),
+        ] {
+            assert!(text.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn a_group_fits_a_batch() {
         const { assert!(ITEMS_PER_GROUP_MAX <= ITEMS_PER_BATCH_MAX) };
     }

@@ -391,6 +391,22 @@ mod tests {
     }
 
     #[test]
+    fn the_table_is_that_of_the_documentation() {
+        let rows: String = Code::ALL
+            .iter()
+            .map(|code| {
+                let row = code.row();
+                let (blame, retry) = (format!("{:?}", row.blame), format!("{:?}", row.retry));
+                let (blame, retry) = (blame.to_lowercase(), retry.to_lowercase());
+                let (number, name, grpc) = (row.number, row.name, row.grpc as i32);
+                format!("| {number} | {name} | {blame} | {retry} | {grpc} | {} | {} |\n", row.http, row.exit)
+            })
+            .collect();
+        let text = include_str!("../../../docs/WIRE.md");
+        assert!(text.ends_with(&rows), "docs/WIRE.md should end in:\n{rows}");
+    }
+
+    #[test]
     fn an_unknown_number_stays_a_failure_and_keeps_its_text() {
         let wire = crate::v1::Failure { code: 4_000_000, message: "new".to_owned(), retry_after_ms: None };
         let fault = Fault::from(wire);
