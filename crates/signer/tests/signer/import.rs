@@ -117,7 +117,7 @@ fn fingerprints(key: &KeyMaterial) -> Vec<(String, Option<i64>)> {
     certificate.components().iter().map(|one| (one.fingerprint().to_string(), one.expires())).collect()
 }
 
-/// corpus case key-expired-subkey-choice.
+/// `fixtures/cases/key-expired-subkey-choice`.
 #[test]
 fn the_live_subkey_signs_and_the_expired_one_is_refused_even_when_named() {
     let mut signer = Signer::start();
@@ -141,7 +141,7 @@ fn the_live_subkey_signs_and_the_expired_one_is_refused_even_when_named() {
     assert!(fault.message.contains("no fingerprint"), "{}", fault.message);
 }
 
-/// corpus case key-subkey-only-secret.
+/// `fixtures/cases/key-subkey-only-secret`.
 #[test]
 fn a_stub_primary_is_said_to_be_elsewhere() {
     let mut signer = Signer::start();
@@ -156,7 +156,7 @@ fn a_stub_primary_is_said_to_be_elsewhere() {
     }
 }
 
-/// corpus case key-sha1-selfsig.
+/// `fixtures/cases/key-sha1-selfsig`.
 #[test]
 fn a_sha1_self_signature_is_warned_of_by_name_with_the_cure() {
     let mut signer = Signer::start();
