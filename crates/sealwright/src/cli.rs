@@ -69,7 +69,7 @@ impl Cli {
             Command::Verify(args) => verify::run(args, context).await,
             Command::Strip(args) => strip::run(args, context).await,
             Command::Inspect(args) => inspect::run(args, context).await,
-            Command::Signer(args) => embedded::signer(args),
+            Command::Signer(args) => embedded::signer(&args),
             Command::Generate(args) => generate::run(&args),
         }
     }

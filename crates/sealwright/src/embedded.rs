@@ -43,11 +43,11 @@ impl Embedded {
     /// The store cannot be opened, the signer cannot start (wrong root key, permissions).
     pub(crate) async fn start(places: &Places) -> Result<Self, Failure> {
         let (ours, theirs) = UnixStream::pair()
-            .map_err(|error| Failure::unreachable(format!("cannot make a socket: {error}"), "Try again."))?;
+            .map_err(|error| Failure::failed(format!("cannot make a socket: {error}"), "Try again."))?;
         let signer = SignerProcess::spawn(theirs, places)?;
         let front = Front::start(sealwright_server::Config::default(), &places.store, ours)
             .await
-            .map_err(|error| Failure::unreachable(Failure::chain(&error), error.advice()))?;
+            .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
         let (client_half, server_half) = tokio::io::duplex(DUPLEX_BYTES);
         let routes = front.routes(sealwright_server::Principal::local());
         let incoming = tokio_stream::once(Ok::<_, std::io::Error>(server_half));
@@ -78,7 +78,7 @@ async fn channel_over(half: tokio::io::DuplexStream) -> Result<Channel, Failure>
     Endpoint::from_static("http://embedded")
         .connect_with_connector(connector)
         .await
-        .map_err(|error| Failure::unreachable(Failure::chain(&error), "Please report it."))
+        .map_err(|error| Failure::failed(Failure::chain(&error), "Please report it."))
 }
 
 /// The signer child. It leaves by itself when its socket is closed; nothing it needs is on the command line
@@ -96,7 +96,7 @@ impl SignerProcess {
             .stdout(Stdio::null())
             .spawn()
             .map(Self)
-            .map_err(|error| Failure::unreachable(format!("cannot start the signer: {error}"), "Try again."))
+            .map_err(|error| Failure::failed(format!("cannot start the signer: {error}"), "Try again."))
     }
 
     fn wait(mut self) {
@@ -113,7 +113,7 @@ impl SignerProcess {
 }
 
 /// The body of the `signer` command: serves the socket on standard input until it is closed.
-pub(crate) fn signer(args: SignerArgs) -> Result<Exit, Failure> {
+pub(crate) fn signer(args: &SignerArgs) -> Result<Exit, Failure> {
     let stdin = rustix::stdio::stdin();
     let socket = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map(UnixStream::from).map_err(|error| {
         Failure::failed(
@@ -121,7 +121,13 @@ pub(crate) fn signer(args: SignerArgs) -> Result<Exit, Failure> {
             "The signer is started by sealwright itself.",
         )
     })?;
-    sealwright_signer::run(sealwright_signer::Config { root: args.root, create: true, socket })
-        .map(|()| Exit::Done)
-        .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
+    let config = sealwright_signer::Config { root: args.root.clone(), create: true, socket };
+    Ok(sealwright_signer::run(config).map_or_else(
+        |error| {
+            // Front was told, and says it to the user: once is enough.
+            tracing::info!(error = &error as &dyn std::error::Error, "the signer ends");
+            Exit::Failed
+        },
+        |()| Exit::Done,
+    ))
 }

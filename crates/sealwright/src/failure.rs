@@ -48,11 +48,6 @@ impl Failure {
         Self { what: what.into(), advice: advice.into(), exit: Exit::Usage }
     }
 
-    /// Nothing could be attempted.
-    pub(crate) fn unreachable(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { what: what.into(), advice: advice.into(), exit: Exit::Unreachable }
-    }
-
     /// An error with its chain of causes, each once.
     pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         let mut text = error.to_string();

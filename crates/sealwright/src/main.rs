@@ -21,13 +21,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     start_log();
     // The key-holding process runs no async runtime.
-    let outcome = match cli.command {
-        Command::Signer(args) => embedded::signer(args),
-        command => tokio::runtime::Builder::new_multi_thread()
+    let outcome = if let Command::Signer(args) = &cli.command {
+        embedded::signer(args)
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))
-            .and_then(|runtime| runtime.block_on(Cli { json: cli.json, command }.run())),
+            .and_then(|runtime| runtime.block_on(cli.run()))
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -77,7 +77,7 @@ fn a_signing_subkey_signs_and_gpg_finds_it() {
     let data = home.work().join("data");
     fs::write(&data, "data").unwrap();
     home.ok(&["sign", "--format", "detached", "--key", "sub", "data"]);
-    let output = tools::gpgv(&[certificate.clone()], &home.work().join("data.asc"), &data);
+    let output = tools::gpgv(std::slice::from_ref(&certificate), &home.work().join("data.asc"), &data);
     assert!(output.status.success(), "{}", tools::text(&output));
     let shown = &home.ok(&["key", "show", "sub", "--json"]).json()[0];
     assert_ne!(shown["fingerprint"], shown["signing_fingerprint"]);

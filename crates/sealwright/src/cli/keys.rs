@@ -112,7 +112,7 @@ pub(crate) struct ImportArgs {
 /// Carries out one `key` command over the embedded default.
 pub(crate) async fn run(command: KeyCommand, context: Context) -> Result<Exit, Failure> {
     let places = Places::from_environment().map_err(|error| {
-        Failure::unreachable(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
+        Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
     })?;
     let embedded = Embedded::start(&places).await?;
     let outcome = with(&embedded.connection, command, context, &places).await;
@@ -264,6 +264,7 @@ async fn set_state(
     Ok(())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what map_err hands over")]
 fn refused(error: sealwright_client::error::Error) -> Failure {
     let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Failed };
     Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }

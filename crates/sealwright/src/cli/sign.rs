@@ -103,7 +103,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
     let places = Places::from_environment().map_err(|error| {
-        Failure::unreachable(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
+        Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
     })?;
     let embedded = Embedded::start(&places).await?;
     let outcome = if streamed {

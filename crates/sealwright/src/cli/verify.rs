@@ -105,7 +105,7 @@ async fn keyring(args: &Args) -> Result<Keyring, Failure> {
         return Ok(keyring);
     }
     let places = Places::from_environment().map_err(|error| {
-        Failure::unreachable(error.to_string(), "Set SEALWRIGHT_HOME, or give --keyring or --cert.")
+        Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME, or give --keyring or --cert.")
     })?;
     if !places.store.exists() {
         let what = "there is nothing to check against: no store and no certificate named";
