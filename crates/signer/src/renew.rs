@@ -22,7 +22,7 @@ use crate::seal::{Primary, StoredKey};
 /// Renews as of now.
 ///
 /// # Errors
-/// [`Code::NotRenewable`] without the primary secret, or if the certificate is revoked or another key's;
+/// [`Code::NotRenewable`] without the primary secret, or if the certificate is revoked, damaged or another key's;
 /// [`Code::ClockBehind`] if the newest self-signature is of a later time; those of opening and sealing.
 pub(crate) fn renew(sealer: &Sealer, wanted: &SignerRenew, clock: &dyn Clock) -> Result<KeyMaterial, Fault> {
     let stored = StoredKey::open(sealer, &wanted.key)?;
@@ -42,6 +42,14 @@ pub(crate) fn renew(sealer: &Sealer, wanted: &SignerRenew, clock: &dyn Clock) ->
     }
     if old.components().first().is_none_or(|listed| listed.revoked().is_some()) {
         return Err(not_renewable("its certificate is revoked"));
+    }
+    // Only time may be against it: what else is wrong with the stored certificate, a renewal does not mend.
+    let listed = old.find(&signing.public().fingerprint());
+    let listed = listed.ok_or_else(|| not_renewable("the stored certificate lacks the key that signs"))?;
+    let flags = (!listed.can_sign()).then_some("its key flags do not allow signing data");
+    let revoked = listed.revoked().is_some().then_some("it is revoked");
+    if let Some(problem) = listed.binding_problem().or(flags).or(revoked) {
+        return Err(not_renewable(&format!("the stored certificate does not let its key sign: {problem}")));
     }
     let groups = Group::split(&wanted.certificate)?;
     let plan = Plan { primary, signing: &signing, groups: &groups };

@@ -143,6 +143,11 @@ impl SecretPacket {
     pub(super) const fn protection(&self) -> Protection {
         self.protection
     }
+
+    /// Memory that its passphrase costs by Argon2, as a power of 2 in KiB (section 3.7.1.4).
+    pub(super) fn argon2_memory_power(&self) -> Option<u8> {
+        argon2_memory_power(self.body.get(self.public_len..)?)
+    }
 }
 
 fn public_packet(tag: Tag, secret: &SecretPacket) -> Result<Vec<u8>, Fault> {
@@ -192,14 +197,27 @@ fn skip_counted(bytes: &[u8]) -> Option<&[u8]> {
 /// Section 3.7.2: the first byte says whether and how it is encrypted. GnuPG's stubs have string-to-key type 101
 /// (GnuPG, doc/DETAILS, "GNU extensions to the S2K algorithm").
 fn protection(secret: &[u8]) -> Option<Protection> {
-    let (&usage, rest) = secret.split_first()?;
-    let string_to_key = match usage {
-        0 => return Some(Protection::Clear),
-        253 => rest.get(2),
-        254 | 255 => rest.get(1),
-        _ => return Some(Protection::Passphrase),
-    };
-    Some(if string_to_key == Some(&101) { Protection::Stub } else { Protection::Passphrase })
+    match secret.first()? {
+        0 => Some(Protection::Clear),
+        _ if string_to_key(secret).and_then(<[u8]>::first) == Some(&101) => Some(Protection::Stub),
+        _ => Some(Protection::Passphrase),
+    }
+}
+
+/// Type, then salt (16), passes, parallelism, memory.
+fn argon2_memory_power(secret: &[u8]) -> Option<u8> {
+    let string_to_key = string_to_key(secret).filter(|bytes| bytes.first() == Some(&4))?;
+    // What ends before its memory asks for any.
+    Some(string_to_key.get(19).copied().unwrap_or(u8::MAX))
+}
+
+/// How a passphrase becomes a key: the type, and what belongs to it (section 3.7.1).
+fn string_to_key(secret: &[u8]) -> Option<&[u8]> {
+    match secret.first()? {
+        253 => secret.get(3..),
+        254 | 255 => secret.get(2..),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -237,6 +255,20 @@ mod tests {
         assert_eq!(protection(&[255, 0, 101, 0, b'G', b'N', b'U', 1]), Some(Protection::Stub));
         assert_eq!(protection(&[254, 9, 3, 8]), Some(Protection::Passphrase));
         assert_eq!(protection(&[253, 9, 2, 4]), Some(Protection::Passphrase));
+        assert_eq!(protection(&[7, 101]), Some(Protection::Passphrase));
         assert_eq!(protection(&[]), None);
+    }
+
+    #[test]
+    fn the_memory_of_argon2_is_read_where_the_kind_of_protection_puts_it() {
+        let argon2 = [[4].as_slice(), &[7; 16], &[3, 4, 16]].concat();
+        for head in [&[253, 9, 2][..], &[254, 9], &[255, 9]] {
+            let secret = [head, &argon2].concat();
+            assert_eq!(argon2_memory_power(&secret), Some(16));
+            assert_eq!(argon2_memory_power(&secret[..secret.len() - 1]), Some(255));
+            assert_eq!(protection(&secret), Some(Protection::Passphrase));
+        }
+        assert_eq!(argon2_memory_power(&[254, 9, 3, 8]), None);
+        assert_eq!(argon2_memory_power(&[0, 1]), None);
     }
 }

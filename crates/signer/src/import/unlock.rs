@@ -15,6 +15,10 @@ use crate::backend::software::{PrivateNumbers, import_ed25519, import_rsa};
 use crate::public::PublicHalf;
 use crate::secret::Secret;
 
+/// Memory that the passphrase of a key may cost, as a power of 2 in KiB: 64 MiB, the second recommended choice of RFC
+/// 9106 section 4. rPGP alone would lend 2 GiB, for minutes.
+const ARGON2_MEMORY_POWER_MAX: u8 = 16;
+
 /// The secret as the software backend wants it.
 ///
 /// # Errors
@@ -30,6 +34,11 @@ pub(super) fn unlock(packet: &SecretPacket, public: &PublicHalf, passphrase: &[u
             return Err(Fault::new(Code::PassphraseWrong, message));
         }
         Protection::Passphrase | Protection::Clear => {}
+    }
+    if packet.argon2_memory_power().is_some_and(|power| power > ARGON2_MEMORY_POWER_MAX) {
+        return Err(refused(&format!(
+            "the passphrase of key {fingerprint} costs more than 64 MiB of memory (Argon2); set it anew with less"
+        )));
     }
     // rPGP and the big numbers under it assert what a hostile key need not fulfil (equal primes, say).
     let unlocked = catch_unwind(AssertUnwindSafe(|| take_numbers(packet, public, passphrase)));
