@@ -97,8 +97,7 @@ impl Plan for RpmPlan {
         // Every entry costs its index entry, its data, and at most 7 bytes of alignment around it.
         let costs = dummies.iter().map(|item| item.data.len().saturating_add(16).saturating_add(8));
         let most = costs.fold(8usize, usize::saturating_add);
-        let fits = self.base.reserve().is_some_and(|reserve| reserve > most)
-            && self.header_with(&dummies).encode().len() == base;
+        let fits = self.base.reserve_zeros() > most && self.header_with(&dummies).encode().len() == base;
         let new = if fits { base } else { base.saturating_add(most) };
         u64::try_from(new.saturating_sub(self.old.len())).unwrap_or(u64::MAX)
     }

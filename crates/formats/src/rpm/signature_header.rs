@@ -162,6 +162,12 @@ impl SignatureHeader {
         self.items.iter().find(|item| item.is_reserve()).map(|item| item.data.len())
     }
 
+    /// Bytes at the end of the reserve that are zero: only these are given to signatures, as only these come back.
+    pub(super) fn reserve_zeros(&self) -> usize {
+        let zeros = |item: &Item| item.data.iter().rev().take_while(|byte| **byte == 0).count();
+        self.items.iter().find(|item| item.is_reserve()).map_or(0, zeros)
+    }
+
     /// Entries of the index, and bytes of the store, as it will be written.
     pub(super) fn size(&self) -> (usize, usize) {
         let region = usize::from(self.has_region);
