@@ -9,6 +9,7 @@ mod cases;
 mod ci;
 mod deny;
 mod error;
+mod fuzz;
 mod generate;
 mod install;
 mod process;
@@ -59,6 +60,8 @@ enum Chore {
         #[arg(long)]
         install: bool,
     },
+    /// Look for inputs that break a rule, with cargo-fuzz: docs/howto/fuzz.md
+    Fuzz(fuzz::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Chore::Cases { release, names } => cases::run(release, &names),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Deny { install } => deny::run(install),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
