@@ -13,7 +13,7 @@
 use proptest::prelude::*;
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_formats::options::{IfSigned, PayloadCheck, SignOptions};
-use sealwright_formats::prepared::{Output, Preparation};
+use sealwright_formats::prepared::{Layout, Output, Preparation};
 use sealwright_formats::report::VerifyContext;
 use sealwright_formats::rpm::Rpm;
 use sealwright_formats::splice::Edits;
@@ -52,8 +52,8 @@ fn sign(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Option<(Edit
     };
     let packets = signer.sign(&prepared.items);
     let longest = packets.iter().map(Vec::len).max().unwrap();
-    match prepared.plan.output(&packets).ok()? {
-        Output::Edits(edits) => Some((edits, prepared.plan.growth_max(longest))),
+    match prepared.plan.output(&packets, Layout::Tight).ok()? {
+        Output::Edits(edits) => Some((edits, prepared.plan.room(longest, Layout::Tight).growth_max)),
         Output::Sidecar { .. } => panic!("not embedded"),
     }
 }

@@ -23,6 +23,18 @@ const ALIGNMENT: usize = 8;
 /// `lib/signature.c`, `rpmGenerateSignature`).
 const RESERVES_AS_BUILT: [usize; 2] = [4096, 4128];
 
+/// Ends the data of a reserve that was made longer or shorter so that the header grew by whole blocks; the
+/// length that it had before follows, 8 bytes, big-endian. See `docs/adr/0010-in-place-and-undo.md`.
+const GROWN_MARK: [u8; 8] = *b"SwGrown1";
+/// Bytes of the mark and the number.
+const GROWN_MARK_BYTES: usize = 16;
+/// The number where there was no reserve at all.
+const NO_RESERVE: u64 = u64::MAX;
+/// Longest reserve that a mark can give back, in bytes: far above what any rpm makes.
+const RESERVE_BYTES_MAX: usize = 64 << 10;
+/// What a grown header costs besides its signatures at most: an entry for the reserve, its mark, alignment.
+pub(super) const GROWN_BYTES_MAX: usize = ENTRY_BYTES + GROWN_MARK_BYTES + 8;
+
 /// An entry with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
@@ -68,6 +80,28 @@ impl Item {
 
     fn is_reserve(&self) -> bool {
         matches!(self.tag, tags::RESERVED | tags::RESERVED_SPACE) && self.kind == Kind::Binary
+    }
+
+    /// A reserve of this length, that says how long it was before.
+    fn marked_reserve(tag: u32, len: usize, before: Option<usize>) -> Self {
+        let number = before.map_or(NO_RESERVE, |len| u64::try_from(len).unwrap_or(NO_RESERVE));
+        let mut data = vec![0; len.saturating_sub(GROWN_MARK_BYTES)];
+        data.extend_from_slice(&GROWN_MARK);
+        data.extend_from_slice(&number.to_be_bytes());
+        Self::binary(tag, data)
+    }
+
+    /// How long the reserve was before its header grew by whole blocks, if it says so: `Some(None)` if there was
+    /// none.
+    fn grown_from(&self) -> Option<Option<usize>> {
+        let (rest, number) = self.data.split_last_chunk::<8>()?;
+        if !self.is_reserve() || !rest.ends_with(&GROWN_MARK) {
+            return None;
+        }
+        match u64::from_be_bytes(*number) {
+            NO_RESERVE => Some(None),
+            len => usize::try_from(len).ok().filter(|len| *len <= RESERVE_BYTES_MAX).map(Some),
+        }
     }
 
     fn set_len(&mut self, len: usize) {
@@ -177,6 +211,16 @@ impl SignatureHeader {
         let Some((at, reserve)) = reserve.and_then(|at| self.items.get(at).map(|item| (at, item))) else {
             return base;
         };
+        if let Some(before) = reserve.grown_from() {
+            let tag = reserve.tag;
+            match (before, base.items.iter_mut().find(|item| item.is_reserve())) {
+                (Some(len), Some(item)) => {
+                    *item = Item { padding: item.padding.clone(), ..Item::binary(tag, vec![0; len]) }
+                }
+                (_, _) => base.items.retain(|item| !item.is_reserve() || item.tag != tag),
+            }
+            return base;
+        }
         let after = first_signature > at;
         let as_built = RESERVES_AS_BUILT.contains(&reserve.data.len());
         if after == as_built {
@@ -208,6 +252,46 @@ impl SignatureHeader {
             }
         }
         self.inserted(signatures, !RESERVES_AS_BUILT.contains(&len))
+    }
+
+    /// This header, which has no signatures, with these, in the least length that differs from `old_len` by a
+    /// multiple of `block` (bytes, padding up to the main header included). The reserve takes up what is too
+    /// much, is made where there is none, and says at its end what it was. `None` where that could not be
+    /// stripped to this header again.
+    pub(super) fn grown(&self, signatures: &[Item], old_len: usize, block: usize) -> Option<Self> {
+        let at = self.items.iter().position(Item::is_reserve);
+        let reserve = at.and_then(|at| self.items.get(at));
+        let before = reserve.map(|item| item.data.len());
+        let mut header = self.clone();
+        match (at, reserve) {
+            (Some(at), Some(reserve)) => {
+                if reserve.data.iter().any(|byte| *byte != 0) {
+                    return None;
+                }
+                let item = header.items.get_mut(at)?;
+                let made = Item::marked_reserve(item.tag, GROWN_MARK_BYTES, before);
+                *item = Item { padding: item.padding.clone(), ..made };
+            }
+            (_, _) => {
+                // A v6 header has its digests and nothing of the range of old tags (rpm `lib/signature.c`).
+                let v6 = header.find(tags::SHA3_256_HEADER).is_some();
+                let tag = if v6 { tags::RESERVED } else { tags::RESERVED_SPACE };
+                let at = header.items.iter().position(|item| item.tag > tag).unwrap_or(header.items.len());
+                header.items.insert(at, Item::marked_reserve(tag, GROWN_MARK_BYTES, None));
+            }
+        }
+        let mut header = header.inserted(signatures, false);
+        let least = header.encode().len();
+        let target = if least <= old_len {
+            old_len.saturating_sub(old_len.saturating_sub(least).checked_div(block)?.checked_mul(block)?)
+        } else {
+            old_len.checked_add(least.saturating_sub(old_len).checked_next_multiple_of(block)?)?
+        };
+        let len = GROWN_MARK_BYTES.checked_add(target.saturating_sub(header.len()))?;
+        let item = header.items.iter_mut().find(|item| item.is_reserve())?;
+        let made = Item::marked_reserve(item.tag, len, before);
+        *item = Item { padding: item.padding.clone(), ..made };
+        (header.encode().len() == target && header.stripped() == *self).then_some(header)
     }
 
     /// Intro, index, store, and padding up to the main header.
