@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-
 use crate::apply::{OutputDirectory, Policy, Staged, Target, Written, room_of};
 use crate::detect;
 use crate::error::Error;

@@ -266,7 +266,10 @@ fn a_record_that_does_not_fit_touches_nothing_says_why_and_stays() {
             let report = recover(&bench.state()).unwrap();
             let Outcome::Left { why, record } = &report[0].outcome else { panic!("{word}: {report:?}") };
             assert!(why.to_string().contains(word), "{word}: {why}");
-            assert_eq!((record, &report[0].path), (&planted, &path.parent().unwrap().canonicalize().unwrap().join("a.rpm")));
+            assert_eq!(
+                (record, &report[0].path),
+                (&planted, &path.parent().unwrap().canonicalize().unwrap().join("a.rpm"))
+            );
             assert_eq!(fs::read(&path).ok(), before, "{word}");
         }
     }
@@ -360,8 +363,18 @@ fn the_bytes_of_a_record_are_those_of_version_1() {
 
 fn records() -> impl Strategy<Value = Vec<Record>> {
     let sector = (0u64..40, proptest::collection::vec(any::<u8>(), 512), any::<[u8; 32]>());
-    let one = (any::<(u64, u64)>(), any::<(i64, u32)>(), "/[a-z\u{e4}]{0,20}", proptest::collection::vec(sector, 0..4));
-    let record = |((device, inode), modified, path, sectors): ((u64, u64), _, String, Vec<(u64, Vec<u8>, [u8; 32])>)| {
+    let one = (
+        any::<(u64, u64)>(),
+        any::<(i64, u32)>(),
+        "/[a-z\u{e4}]{0,20}",
+        proptest::collection::vec(sector, 0..4),
+    );
+    let record = |((device, inode), modified, path, sectors): (
+        (u64, u64),
+        _,
+        String,
+        Vec<(u64, Vec<u8>, [u8; 32])>,
+    )| {
         let mut sectors: Vec<Sector> =
             sectors.into_iter().map(|(at, old, new)| Sector { offset: at * 512, old, new }).collect();
         sectors.sort_by_key(|sector| sector.offset);

@@ -129,10 +129,9 @@ fn one(path: &Path, record: &Record) -> Result<Outcome, Left> {
     {
         return Err(Left::OtherFile);
     }
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => return Err(Left::Locked),
-        // No locks here: identity and content decide.
-        Ok(()) | Err(_) => {}
+    // Where there are no locks, identity and content decide.
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Err(Left::Locked);
     }
     if u64::try_from(stat.st_size) != Ok(record.size) {
         return Err(Left::OtherSize);

@@ -153,7 +153,7 @@ impl Replacement {
             {
                 Ok(0)
             }
-            Content::Cloned { block, .. } if old % block.max(1) == new % block.max(1) => {
+            Content::Cloned { block, .. } if old.abs_diff(new).is_multiple_of(block) => {
                 // By hand up to the next block; from there the kernel shares (copy_file_range clones what is aligned).
                 let head =
                     old.checked_next_multiple_of(block).unwrap_or(u64::MAX).saturating_sub(old).min(len);

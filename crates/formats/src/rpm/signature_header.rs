@@ -420,3 +420,61 @@ fn slice(store: &[u8], from: u64, until: u64) -> &[u8] {
     let index = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(store.len());
     store.get(index(from)..index(until)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(reserve: Option<usize>) -> SignatureHeader {
+        let mut items = vec![Item::binary(tags::MD5, vec![5; 16])];
+        items.extend(reserve.map(|len| Item::binary(tags::RESERVED_SPACE, vec![0; len])));
+        let trailer_tag = tags::HEADER_SIGNATURES;
+        SignatureHeader { items, has_region: true, trailer_tag, tail: Vec::new(), repaired: None }
+    }
+
+    /// As long as one of ML-DSA-87 with Ed448; no key of ours makes such signatures yet.
+    fn signature() -> [Item; 1] {
+        [Item::binary(tags::DSA_HEADER, vec![0x88; 5000])]
+    }
+
+    #[test]
+    fn a_signature_of_5_kb_grows_the_header_by_one_block_and_takes_the_reserve_into_use() {
+        let base = header(Some(4128));
+        let old = base.encode().len();
+        let grown = base.grown(&signature(), old, 4096).unwrap();
+        assert_eq!(grown.encode().len(), old + 4096);
+        assert_eq!(grown.stripped(), base);
+        // Without blocks the reserve stays and the header grows by the signature.
+        assert_eq!(base.with(&signature()).encode().len(), old + 5016);
+    }
+
+    #[test]
+    fn a_header_without_reserve_gets_one_that_strip_takes_away_again() {
+        let base = header(None);
+        let old = base.encode().len();
+        let grown = base.grown(&signature(), old, 4096).unwrap();
+        assert_eq!(grown.encode().len(), old + 8192);
+        assert_eq!(grown.stripped(), base);
+        // A shorter one in its place, at the same length or by whole blocks shorter.
+        let small = [Item::binary(tags::DSA_HEADER, vec![0x88; 100])];
+        let again = grown.stripped().grown(&small, grown.encode().len(), 4096).unwrap();
+        assert_eq!(again.encode().len(), old + 4096);
+        assert_eq!(again.stripped(), base);
+    }
+
+    #[test]
+    fn a_reserve_with_something_in_it_is_never_taken_into_use() {
+        let mut base = header(Some(100));
+        base.items.iter_mut().filter(|item| item.is_reserve()).for_each(|item| item.data[99] = 1);
+        assert!(base.grown(&signature(), base.encode().len(), 4096).is_none());
+    }
+
+    #[test]
+    fn a_mark_with_a_length_beyond_the_limit_is_none() {
+        let mut signed = header(Some(4128)).grown(&signature(), 4300, 4096).unwrap();
+        let last = signed.items.iter_mut().find(|item| item.is_reserve()).unwrap();
+        let end = last.data.len();
+        last.data[end - 8..].copy_from_slice(&(1u64 << 40).to_be_bytes());
+        assert_eq!(signed.stripped().reserve(), Some(end));
+    }
+}
