@@ -272,11 +272,19 @@ impl Staged {
 
 /// Room for edits that are known already.
 #[must_use]
-pub fn room_of(edits: &Edits) -> Room {
+pub fn room_of(edits: &Edits, layout: Layout) -> Room {
     let from = edits.as_slice().first().map_or(0, |edit| edit.offset);
     let until = edits.as_slice().last().map_or(0, |edit| edit.offset.saturating_add(edit.remove));
     let growth_max = edits.new_len().saturating_sub(edits.old_len());
-    Room { from, until, growth_max, keeps_len: edits.keeps_layout() }
+    let keeps_len = edits.keeps_layout();
+    let moved = edits.new_len().abs_diff(edits.old_len());
+    let shares = match layout {
+        Layout::Tight => keeps_len,
+        Layout::Blocks(block) => {
+            keeps_len || (edits.as_slice().len() <= 1 && moved.is_multiple_of(block.into()))
+        }
+    };
+    Room { from, until, growth_max, keeps_len, shares }
 }
 
 /// Makes a rename last: without this a power cut can bring the old name back.

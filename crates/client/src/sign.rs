@@ -381,7 +381,7 @@ impl Signer {
         let copy = match self.target(entry, source)? {
             Some(target) if self.request.effect == Effect::Write => {
                 let same = Edits::new(Vec::new(), source.len())?;
-                let room = |_| room_of(&same);
+                let room = |layout| room_of(&same, layout);
                 let staged = Staged::stage(Arc::clone(source), target, &Policy::default(), &room)?;
                 Some(staged.commit(same)?)
             }

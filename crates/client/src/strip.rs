@@ -95,7 +95,7 @@ fn run(
         target.check_writable(&source)?;
         return Ok(Stripped::Would);
     }
-    let room = |_| room_of(&edits);
+    let room = |layout| room_of(&edits, layout);
     let written = Staged::stage(source, target, &Policy::default(), &room)?.commit(edits)?;
     if written.other_links > 0 {
         report.warnings.push(links::broken(written.other_links));

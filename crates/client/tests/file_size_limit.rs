@@ -16,7 +16,7 @@ use sealwright_formats::prepared::Room;
 use sealwright_formats::splice::{Edit, Edits};
 
 fn stage(source: Arc<SourceFile>, target: Target, growth_max: u64) -> Result<Staged, Error> {
-    let room = Room { from: 0, until: 0, growth_max, keeps_len: growth_max == 0 };
+    let room = Room { from: 0, until: 0, growth_max, keeps_len: growth_max == 0, shares: growth_max == 0 };
     Staged::stage(source, target, &Policy::default(), &|_| room)
 }
 

@@ -65,7 +65,7 @@ fn stage(path: &Path, growth_max: u64) -> Result<Staged, Error> {
 }
 
 fn room(growth_max: u64) -> Room {
-    Room { from: 0, until: 300_000, growth_max, keeps_len: growth_max == 0 }
+    Room { from: 0, until: 300_000, growth_max, keeps_len: growth_max == 0, shares: growth_max == 0 }
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn stage(path: &Path, policy: &Policy, keeps_len: bool) -> Result<Staged, Error>
     let entry = Entry { shown: path.to_owned(), place: Place::Named };
     let source = Arc::new(SourceFile::open_locked(&entry)?);
     let target = Target::replacing(&source);
-    let room = Room { from: 0, until: LEN as u64, growth_max: 0, keeps_len };
+    let room = Room { from: 0, until: LEN as u64, growth_max: 0, keeps_len, shares: keeps_len };
     Staged::stage(source, target, policy, &|_| room)
 }
 

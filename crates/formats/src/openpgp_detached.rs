@@ -126,7 +126,7 @@ struct DetachedPlan {
 
 impl Plan for DetachedPlan {
     fn room(&self, _: usize, _: Layout) -> Room {
-        Room { from: 0, until: 0, growth_max: 0, keeps_len: true }
+        Room { from: 0, until: 0, growth_max: 0, keeps_len: true, shares: true }
     }
 
     fn output(&self, packets: &[Vec<u8>], _: Layout) -> Result<Output, Error> {

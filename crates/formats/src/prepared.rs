@@ -63,6 +63,8 @@ pub struct Room {
     pub growth_max: u64,
     /// Whether the length stays whatever the signatures are, so that nothing moves.
     pub keeps_len: bool,
+    /// Whether what follows the edits keeps its place within blocks whatever the signatures are.
+    pub shares: bool,
 }
 
 /// What becomes of the signatures.

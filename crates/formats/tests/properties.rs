@@ -151,10 +151,11 @@ proptest! {
         for key in keys {
             let (edits, room) = sign_in(&now, &options, &SIGNERS[key], Layout::Blocks(block)).unwrap_or_else(|| {
                 // The same key again: there is nothing to do.
-                (Edits::new(Vec::new(), now.len() as u64).unwrap(), Room { from: 96, until: 1 << 30, growth_max: 0, keeps_len: true })
+                (Edits::new(Vec::new(), now.len() as u64).unwrap(), Room { from: 96, until: 1 << 30, growth_max: 0, keeps_len: true, shares: true })
             });
             prop_assert_eq!(edits.new_len().abs_diff(edits.old_len()) % u64::from(block), 0);
             prop_assert!(edits.new_len() <= edits.old_len() + room.growth_max);
+            prop_assert!(room.shares, "all of these can grow by blocks");
             prop_assert!(!room.keeps_len || edits.keeps_layout());
             for edit in edits.as_slice() {
                 prop_assert!(edit.offset >= room.from && edit.offset + edit.remove <= room.until);

@@ -21,6 +21,10 @@ use crate::source::file::SourceFile;
 /// Block sizes that a header may grow by; a file system that says another one is not asked to share.
 const BLOCK_BYTES_MAX: u64 = 64 << 10;
 
+/// Shorter files are copied where their content would have to move: a header that grows by whole blocks costs
+/// space in every copy of the file, and saves nothing here.
+const SHARED_BYTES_MIN: u64 = 1 << 20;
+
 #[derive(Debug)]
 pub(crate) struct Replacement {
     temporary: Temporary,
@@ -49,22 +53,28 @@ impl Replacement {
     ) -> Result<(Self, Layout), Error> {
         let temporary = Temporary::create(&target.dir, &target.dir_path, Mode::RUSR | Mode::WUSR)?;
         let file = temporary.file();
-        let cloned = rustix::fs::ioctl_ficlone(file, source.file()).is_ok();
-        let block = if cloned { block_bytes(file) } else { None };
-        let layout = block.and_then(|block| u32::try_from(block).ok()).map_or(Layout::Tight, Layout::Blocks);
+        let block = rustix::fs::ioctl_ficlone(file, source.file()).ok().and_then(|()| block_bytes(file));
+        let layout = block
+            .filter(|_| source.len() >= SHARED_BYTES_MIN)
+            .and_then(|block| u32::try_from(block).ok())
+            .map_or(Layout::Tight, Layout::Blocks);
         let room = room(layout);
         let len_max = source.len().saturating_add(room.growth_max);
         let no_space = |error: io::Error| Error::write(&target.dir_path, len_max, error);
         let mut bytes = 0;
-        let content = if let Some(block) = block {
+        let content = if let (Some(block), true) = (block, room.shares) {
             let spoilt = spoil(source, file, room, block).map_err(no_space)?;
             Content::Cloned { block, spoilt }
-        } else if room.growth_max > 0 && reserve(file, len_max).map_err(no_space)? {
-            Content::Reserved
         } else {
-            bytes = copy::range(source.file(), file, (0, 0), source.len()).map_err(no_space)?;
-            copy::zeros(file, source.len(), room.growth_max).map_err(no_space)?;
-            Content::Copied
+            // What was shared of a file whose bytes will move.
+            rustix::fs::ftruncate(file, 0).map_err(|error| no_space(error.into()))?;
+            if !room.keeps_len && reserve(file, len_max).map_err(no_space)? {
+                Content::Reserved
+            } else {
+                bytes = copy::range(source.file(), file, (0, 0), source.len()).map_err(no_space)?;
+                copy::zeros(file, source.len(), room.growth_max).map_err(no_space)?;
+                Content::Copied
+            }
         };
         let rule = match target.role {
             Role::ReplacesSource => metadata::Rule::Exact,

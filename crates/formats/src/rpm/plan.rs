@@ -122,19 +122,26 @@ impl Plan for RpmPlan {
         let fits = self.base.reserve().is_some_and(|reserve| reserve > most)
             && self.len_with(packet_len, Layout::Tight) == base;
         let new = if fits { base } else { base.saturating_add(most) };
-        let tight = new.saturating_sub(self.old.len());
         let growth_max = match layout {
-            Layout::Tight => tight,
-            Layout::Blocks(_) if tight == 0 => 0,
-            Layout::Blocks(block) => tight
-                .saturating_add(GROWN_BYTES_MAX)
+            Layout::Tight => new.saturating_sub(self.old.len()),
+            Layout::Blocks(block) => new
+                .saturating_add(if fits { 0 } else { GROWN_BYTES_MAX })
+                .saturating_sub(self.old.len())
                 .checked_next_multiple_of(usize::try_from(block).unwrap_or(usize::MAX))
                 .unwrap_or(usize::MAX),
         };
         let shorter = packet_len.saturating_sub(PACKET_LEN_SPREAD);
-        let keeps_len = [packet_len, shorter].iter().all(|len| self.len_with(*len, layout) == self.old.len());
+        let lens = [packet_len, shorter].map(|len| self.len_with(len, layout).abs_diff(self.old.len()));
+        let keeps_len = lens.iter().all(|moved| *moved == 0);
+        let shares = match layout {
+            Layout::Tight => keeps_len,
+            Layout::Blocks(block) => {
+                let block = usize::try_from(block).unwrap_or(usize::MAX);
+                lens.iter().all(|moved| moved.is_multiple_of(block))
+            }
+        };
         let until = LEAD_BYTES.saturating_add(bytes(self.old.len()));
-        Room { from: LEAD_BYTES, until, growth_max: bytes(growth_max), keeps_len }
+        Room { from: LEAD_BYTES, until, growth_max: bytes(growth_max), keeps_len, shares }
     }
 
     fn output(&self, packets: &[Vec<u8>], layout: Layout) -> Result<Output, Error> {
