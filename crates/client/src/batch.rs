@@ -1,19 +1,25 @@
 //! Many files: a bounded number in hand, a stop that leaves every file whole, one result for each file.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use rustix::process::Signal;
+use rustix::process::{Resource, Signal};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
+use crate::apply::group::FILES_MAX;
 use crate::error::Error;
-use crate::sign::{Done, FileReport, Signer};
+use crate::sign::{Done, FileReport, Part, Signer};
 use crate::source::{Entry, Listing};
 
+/// Descriptors that one file needs at most: file, directory, temporary, and one for the moment.
+const DESCRIPTORS_OF_A_FILE: usize = 4;
+/// Descriptors that are left to the rest of the program: store, sockets, journals.
+const DESCRIPTORS_OF_OTHERS: usize = 16;
 /// Files in hand at once at most: each holds three descriptors and, while it is hashed, a buffer.
 pub const JOBS_MAX: usize = 256;
 
@@ -150,14 +156,45 @@ pub async fn sign(
         let why = "named twice in this call".to_owned();
         take(report(0, entry.shown, Ok(Done::Unchanged { why, copy: None })));
     }
+    let others = other_names(&listing.groups);
+    let jobs = jobs.clamp(1, JOBS_MAX);
+    let in_hand = Semaphore::new(jobs);
+    let (in_hand, others) = (&in_hand, &others);
     let work = |index, entry: Entry| {
         let signer = Arc::clone(signer);
-        async move { signer.sign(index, &entry).await }
+        let other_names = others.get(&index).copied().unwrap_or_default();
+        let part = Part { in_hand: Some(in_hand), other_names };
+        async move { signer.sign_part(index, &entry, part).await }
     };
     let stopped = |index, entry: Entry| report(index, entry.shown, Err(Error::Stopped));
-    each(listing.groups, jobs, stop, work, stopped, take).await;
+    each(listing.groups, open_max(jobs), stop, work, stopped, take).await;
     summary.elapsed = begun.elapsed();
     summary
+}
+
+/// For files with other names in the call: how many.
+fn other_names(groups: &[Vec<Entry>]) -> HashMap<usize, usize> {
+    let mut first = 0usize;
+    let mut others = HashMap::new();
+    for group in groups {
+        let next = first.saturating_add(group.len());
+        if group.len() > 1 {
+            others.extend((first..next).map(|index| (index, group.len().saturating_sub(1))));
+        }
+        first = next;
+    }
+    others
+}
+
+/// Files that are open at once: those in hand, and a group that waits for the disk; fewer where this process may not
+/// open so many.
+fn open_max(jobs: usize) -> usize {
+    let wanted = jobs.saturating_add(FILES_MAX);
+    let Some(limit) = rustix::process::getrlimit(Resource::Nofile).current else { return wanted };
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let open = std::fs::read_dir("/proc/self/fd").map_or(DESCRIPTORS_OF_OTHERS, Iterator::count);
+    let free = limit.saturating_sub(open).saturating_sub(DESCRIPTORS_OF_OTHERS);
+    wanted.min(free.checked_div(DESCRIPTORS_OF_A_FILE).unwrap_or(0)).max(1)
 }
 
 fn report(index: usize, path: PathBuf, outcome: Result<Done, Error>) -> FileReport {
@@ -210,7 +247,7 @@ pub async fn each<R, Fut: Future<Output = R>>(
             }
             results
         })
-        .buffer_unordered(jobs.clamp(1, JOBS_MAX));
+        .buffer_unordered(jobs.clamp(1, JOBS_MAX.saturating_add(FILES_MAX)));
     while let Some(batch) = results.next().await {
         batch.into_iter().for_each(&mut take);
     }

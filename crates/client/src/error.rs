@@ -1,12 +1,16 @@
 //! Why a file was not signed, verified, stripped or inspected, or a key call failed. Display says what happened,
 //! without the name of the file it happened to: reports put that in front. [`Error::advice`] says what to do.
 
+mod content;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use sealwright_proto::status::Fault;
 
 pub use sealwright_proto::status::{Blame, Code, Retry};
+
+pub use crate::error::content::Content;
 
 /// What a path is instead of a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +84,38 @@ pub struct DirectoryNotWritable {
 
 fn owner_name(uid: u32) -> String {
     if uid == 0 { "root".to_owned() } else { format!("uid {uid}") }
+}
+
+/// Why a file cannot be written in place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotInPlace {
+    /// The signature does not fit where the old one is, or where space is reserved.
+    #[error("there is no room for the signature, so the rest of the file would move")]
+    Moves,
+    /// Beyond [`crate::apply::undo::CHANGED_BYTES_MAX`].
+    #[error("more than {limit} bytes can change")]
+    TooMuch {
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// Its path does not fit into an undo record.
+    #[error("its path is longer than {limit} bytes")]
+    LongPath {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// An attribute vouches for the old content.
+    #[error("its attribute {name} vouches for the content that it has now")]
+    Sealed {
+        /// The attribute.
+        name: String,
+    },
+}
+
+fn linked(others: u64) -> String {
+    let names = if others == 1 { "another name".to_owned() } else { format!("{others} other names") };
+    format!("the file has {names} (hard links)")
 }
 
 /// What failed. Blame and retry of each: [`Error::blame`], [`Error::retry`].
@@ -170,6 +206,47 @@ pub enum Error {
     /// `chattr +i` or `+a`.
     #[error("the file is immutable or append-only (lsattr shows it)")]
     Immutable,
+    /// It has other names, which would change or part with it.
+    #[error("{}", linked(*others))]
+    Linked {
+        /// How many.
+        others: u64,
+        /// Whether it was to be written in place.
+        in_place: bool,
+    },
+    /// `--in-place` is not possible for this file.
+    #[error("cannot be written in place: {why}")]
+    NotInPlace {
+        /// Why.
+        why: NotInPlace,
+    },
+    /// Writing in place failed, and so did putting the old bytes back: its undo record stays.
+    #[error("half written, and the old bytes could not be put back yet")]
+    HalfWritten {
+        /// What failed first.
+        source: Box<Self>,
+    },
+    /// A step that is done once for several files failed, and is reported with the first of them.
+    #[error("not written: what failed for another file of the group failed for this one too")]
+    WithOthers,
+    /// There is no place for undo records.
+    #[error("cannot keep undo records in {}", path.display())]
+    StateDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Others could plant undo records, or read what is in them.
+    #[error("{} is not for its user alone (owner uid {owner}, mode {mode:04o})", path.display())]
+    StateDirectoryOpen {
+        /// The directory.
+        path: PathBuf,
+        /// Who owns it.
+        owner: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
     /// The disk gave back something else than what was written.
     #[error("read back from the disk, byte {offset} is not what was written")]
     ReadBack {
@@ -300,45 +377,6 @@ pub enum Error {
     Internal(&'static str),
 }
 
-/// What unknown content looks like, so that the message can help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Nothing in it.
-    Empty,
-    /// A web page: most often a saved error message.
-    WebPage,
-    /// An OpenPGP signature.
-    Signature,
-    /// Anything else.
-    Other,
-}
-
-impl Content {
-    /// Looks at the first bytes.
-    #[must_use]
-    pub fn of(head: &[u8]) -> Self {
-        let text = head.trim_ascii_start().get(..14).unwrap_or(head.trim_ascii_start()).to_ascii_lowercase();
-        if head.is_empty() {
-            Self::Empty
-        } else if text.starts_with(b"<!doctype html") || text.starts_with(b"<html") {
-            Self::WebPage
-        } else if head.starts_with(b"-----BEGIN PGP SIGNATURE-----") {
-            Self::Signature
-        } else {
-            Self::Other
-        }
-    }
-
-    const fn description(self) -> &'static str {
-        match self {
-            Self::Empty => "the file is empty",
-            Self::WebPage => "it is a web page",
-            Self::Signature => "it is an OpenPGP signature",
-            Self::Other => "its content is of no format with an embedded signature",
-        }
-    }
-}
-
 impl Error {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), source }
@@ -388,6 +426,19 @@ impl Error {
             }
             Self::NotKept { .. } => "Sign as the owner or as root, or use --output DIR, which may lose it.",
             Self::Immutable => "Remove the attribute with chattr, or use --output DIR.",
+            Self::Linked { in_place: true, .. } => {
+                "Use --hardlinks relink to change all names at once, or break to part this one from the others."
+            }
+            Self::Linked { in_place: false, .. } => "Use --hardlinks relink or break.",
+            Self::NotInPlace { .. } => "Leave out --in-place.",
+            Self::HalfWritten { .. } => {
+                "Check the disk, then run sealwright sign again: it puts the old bytes back."
+            }
+            Self::WithOthers => "See the failure of the other file, then try again.",
+            Self::StateDirectory { .. } => {
+                "Set SEALWRIGHT_HOME to a directory that is yours, or leave out --in-place."
+            }
+            Self::StateDirectoryOpen { .. } => "Make it yours with mode 0700, or remove it if it is empty.",
             Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
             Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
             Self::OutputNameTaken { .. } => "Sign files of one name in separate calls.",
@@ -435,6 +486,10 @@ impl Error {
             | Self::Quota { .. }
             | Self::FileSizeLimit { .. }
             | Self::ReadBack { .. }
+            | Self::HalfWritten { .. }
+            | Self::WithOthers
+            | Self::StateDirectory { .. }
+            | Self::StateDirectoryOpen { .. }
             | Self::ConnectionLost { .. }
             | Self::Encrypt => Blame::Operator,
             Self::Missing
@@ -444,6 +499,8 @@ impl Error {
             | Self::Changed { .. }
             | Self::NotKept { .. }
             | Self::Immutable
+            | Self::Linked { .. }
+            | Self::NotInPlace { .. }
             | Self::OutputIsSource { .. }
             | Self::OutputNameTaken { .. }
             | Self::TooManyFiles { .. }
@@ -514,14 +571,5 @@ mod tests {
         assert!(matches!(of(rustix::io::Errno::FBIG.raw_os_error()), Error::FileSizeLimit { .. }));
         assert!(matches!(of(rustix::io::Errno::ROFS.raw_os_error()), Error::ReadOnlyFileSystem { .. }));
         assert!(matches!(of(rustix::io::Errno::IO.raw_os_error()), Error::Io { .. }));
-    }
-
-    #[test]
-    fn unknown_content_is_described() {
-        assert_eq!(Content::of(b""), Content::Empty);
-        assert_eq!(Content::of(b"\n <HTML><body>404"), Content::WebPage);
-        assert_eq!(Content::of(b"<!DOCTYPE html>\n"), Content::WebPage);
-        assert_eq!(Content::of(b"-----BEGIN PGP SIGNATURE-----\n"), Content::Signature);
-        assert_eq!(Content::of(b"\x7fELF"), Content::Other);
     }
 }

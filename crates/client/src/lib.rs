@@ -16,6 +16,7 @@
 
 pub mod apply;
 pub mod batch;
+mod committer;
 pub mod connection;
 mod detect;
 pub mod error;

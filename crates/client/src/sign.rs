@@ -3,6 +3,7 @@
 
 pub mod detached;
 pub(crate) mod finish;
+pub(crate) mod links;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,12 +20,16 @@ use sealwright_formats::prepared::{Preparation, Prepared};
 use sealwright_formats::source::ReadAt as _;
 use sealwright_formats::splice::Edits;
 use sealwright_proto::status::{Code, Fault};
+use tokio::sync::Semaphore;
 
 use crate::apply::sidecar::{Beside, StagedSidecar};
-use crate::apply::{OutputDirectory, Staged, Target, Written};
+use crate::apply::{OutputDirectory, Policy, Staged, Target, Written, room_of};
+use crate::committer::Committer;
 use crate::connection::{Connection, Group, Key, KeyState, Priority};
 use crate::detect;
 use crate::error::Error;
+use crate::sign::finish::Ready;
+use crate::sign::links::Links;
 use crate::source::file::SourceFile;
 use crate::source::{Entry, Place};
 use crate::trust;
@@ -42,6 +47,8 @@ pub struct Request {
     pub effect: Effect,
     /// Which of the server's queues.
     pub priority: Priority,
+    /// How files are written.
+    pub policy: Policy,
 }
 
 /// Whether files change.
@@ -62,6 +69,17 @@ pub struct Signer {
     keyring: Keyring,
     request: Request,
     output: Option<OutputDirectory>,
+    committer: Committer,
+    links: Links,
+}
+
+/// What a file is to the call that it is part of.
+#[derive(Clone, Copy, Default)]
+pub struct Part<'a> {
+    /// How many files may be read and hashed at once; a file that only waits for the disk does not count.
+    pub in_hand: Option<&'a Semaphore>,
+    /// How many other names of it are in the call.
+    pub other_names: usize,
 }
 
 /// What became of one file.
@@ -125,6 +143,8 @@ pub struct Signed {
 pub(crate) struct Pending {
     prepared: Prepared,
     place: StagedPlace,
+    /// The name that is replaced or written.
+    target: Option<Target>,
 }
 
 enum StagedPlace {
@@ -175,7 +195,17 @@ impl Signer {
             }
         }
         let keyring = trust::of(certificate.clone());
-        Ok(Self { connection, key, certificate, issuer, keyring, request, output })
+        Ok(Self {
+            connection,
+            key,
+            certificate,
+            issuer,
+            keyring,
+            request,
+            output,
+            committer: Committer::default(),
+            links: Links::default(),
+        })
     }
 
     /// The key in use.
@@ -186,9 +216,14 @@ impl Signer {
 
     /// Signs one file. It never fails as a call: the report says what became of the file.
     pub async fn sign(self: &Arc<Self>, index: usize, entry: &Entry) -> FileReport {
+        self.sign_part(index, entry, Part::default()).await
+    }
+
+    /// Signs one file of a call that knows more of it.
+    pub async fn sign_part(self: &Arc<Self>, index: usize, entry: &Entry, part: Part<'_>) -> FileReport {
         let begun = Instant::now();
         let mut trail = Trail::default();
-        let outcome = self.run(entry, &mut trail).await;
+        let outcome = self.run(entry, part, &mut trail).await;
         FileReport {
             index,
             path: entry.shown.clone(),
@@ -203,7 +238,11 @@ impl Signer {
         }
     }
 
-    async fn run(self: &Arc<Self>, entry: &Entry, trail: &mut Trail) -> Result<Done, Error> {
+    async fn run(self: &Arc<Self>, entry: &Entry, part: Part<'_>, trail: &mut Trail) -> Result<Done, Error> {
+        let permit = match part.in_hand {
+            Some(in_hand) => Some(in_hand.acquire().await.map_err(|_| Error::Stopped)?),
+            None => None,
+        };
         let (this, its_entry) = (Arc::clone(self), entry.clone());
         let (step, learnt) = blocking(move || {
             let mut learnt = Trail::default();
@@ -220,11 +259,24 @@ impl Signer {
         let answer = self.connection.sign(&group).await?;
         trail.sent_bytes = answer.sent_bytes;
         trail.request_id = Some(answer.request_id.clone());
+        let target = pending.target.clone();
         let this = Arc::clone(self);
-        let signed = blocking(move || this.finish(pending, answer)).await??;
-        if signed.written.other_links > 0 {
-            trail.warnings.push(hard_link_note(signed.written.other_links));
+        let ready = blocking(move || this.finish(pending, answer)).await??;
+        drop(permit);
+        let signed = match ready {
+            Ready::Written(signed) => signed,
+            Ready::Commit { staged, edits, log_indexes } => {
+                let log_index = log_indexes.first().copied().unwrap_or_default();
+                let written = self.committer.commit(*staged, edits).await;
+                let not_applied = |source| Error::NotApplied { log_index, source: Box::new(source) };
+                Signed { log_indexes, issuer: self.issuer, written: written.map_err(not_applied)? }
+            }
+        };
+        if let Some(target) = target {
+            self.links.remember(target, &signed, trail.format);
         }
+        let others = u64::try_from(part.other_names).unwrap_or(u64::MAX);
+        trail.warnings.extend(links::note(&self.request.policy, &signed.written, others));
         trail.warnings.extend(signed.written.notes.iter().map(|note| (*note).to_owned()));
         Ok(Done::Signed(signed))
     }
@@ -252,6 +304,9 @@ impl Signer {
         }
         let source = Arc::new(SourceFile::open_locked(entry)?);
         trail.size = source.len();
+        if let Some(step) = self.relink(&source, trail)? {
+            return Ok(step);
+        }
         trail.warnings.extend(source.notes().iter().map(|note| (*note).to_owned()));
         let format = detect::format(&source, self.request.format)?;
         trail.format = Some(format.name());
@@ -275,15 +330,29 @@ impl Signer {
         if !format.is_embedded() {
             return self.stage_sidecar(entry, source, target.as_ref(), prepared);
         }
-        let target = target.map_or_else(|| Target::replacing(&source), Ok)?;
+        let replaced = target.is_none().then(|| Target::replacing(&source));
+        let target = target.unwrap_or_else(|| Target::replacing(&source));
+        let packet_len = self.packet_len_max()?;
+        let room = |layout| prepared.plan.room(packet_len, layout);
         if self.request.effect == Effect::DryRun {
-            target.check_writable(&source)?;
+            Staged::check(&source, &target, &self.request.policy, &room)?;
             return Ok(Step::Done(Done::WouldSign { signatures: prepared.items.len() }));
         }
-        let growth_max = prepared.plan.growth_max(self.packet_len_max()?);
-        let staged = Staged::stage(source, target, growth_max)?;
+        let staged = Staged::stage(source, target, &self.request.policy, &room)?;
         let place = StagedPlace::File(Box::new(staged));
-        Ok(Step::Ask(Pending { prepared, place }))
+        Ok(Step::Ask(Pending { prepared, place, target: replaced }))
+    }
+
+    /// Another name of a file that this call has signed already becomes a name of the signed file.
+    fn relink(&self, source: &SourceFile, trail: &mut Trail) -> Result<Option<Step>, Error> {
+        if !self.request.policy.keeps_links() || self.output.is_some() {
+            return Ok(None);
+        }
+        let Some((signed, format)) = self.links.relink(source)? else { return Ok(None) };
+        trail.format = format;
+        let first = signed.1.display();
+        trail.notes.push(format!("a hard link to {first}"));
+        Ok(Some(Step::Done(Done::Signed(signed.0))))
     }
 
     fn stage_sidecar(
@@ -294,7 +363,7 @@ impl Signer {
         prepared: Prepared,
     ) -> Result<Step, Error> {
         let beside = match target {
-            Some(target) => Beside::target(target)?,
+            Some(target) => Beside::target(target),
             None => Beside::of(entry, &source)?,
         };
         if let Some(why) = self.keep_sidecar(&beside, &prepared)? {
@@ -304,7 +373,7 @@ impl Signer {
             return Ok(Step::Done(Done::WouldSign { signatures: prepared.items.len() }));
         }
         let place = StagedPlace::Sidecar(beside.stage()?, source);
-        Ok(Step::Ask(Pending { prepared, place }))
+        Ok(Step::Ask(Pending { prepared, place, target: None }))
     }
 
     /// The file stays as it is; with `--output` it is copied, so that the directory is complete.
@@ -312,7 +381,9 @@ impl Signer {
         let copy = match self.target(entry, source)? {
             Some(target) if self.request.effect == Effect::Write => {
                 let same = Edits::new(Vec::new(), source.len())?;
-                Some(Staged::stage(Arc::clone(source), target, 0)?.commit(&same)?)
+                let room = |layout| room_of(&same, layout);
+                let staged = Staged::stage(Arc::clone(source), target, &Policy::default(), &room)?;
+                Some(staged.commit(same)?)
             }
             Some(_) | None => None,
         };
@@ -346,11 +417,6 @@ impl Signer {
         let salt = if self.request.salt { SALT } else { 0 };
         Ok(raw.saturating_add(FIXED).saturating_add(salt))
     }
-}
-
-pub(crate) fn hard_link_note(others: u64) -> String {
-    let names = if others == 1 { "1 other name".to_owned() } else { format!("{others} other names") };
-    format!("hard link broken: {names} of this file keep the old content")
 }
 
 /// Runs file work on a thread that may block.

@@ -243,7 +243,7 @@ fn kind_of(dir: &OwnedFd, name: &CStr, listed: FileType) -> FileType {
         .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
 }
 
-fn os_name(name: &CStr) -> OsString {
+pub(crate) fn os_name(name: &CStr) -> OsString {
     OsString::from_vec(name.to_bytes().to_vec())
 }
 

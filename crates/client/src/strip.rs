@@ -4,12 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sealwright_formats::source::ReadAt as _;
-
-use crate::apply::{OutputDirectory, Staged, Target, Written};
+use crate::apply::{OutputDirectory, Policy, Staged, Target, Written, room_of};
 use crate::detect;
 use crate::error::Error;
-use crate::sign::Effect;
+use crate::sign::{Effect, links};
 use crate::source::file::SourceFile;
 use crate::source::{Entry, Place};
 
@@ -91,16 +89,16 @@ fn run(
     let Some(edits) = format.strip(&*source)? else { return Ok(Stripped::NotSigned) };
     let target = match output {
         Some(output) => output.target(entry, &source)?,
-        None => Target::replacing(&source)?,
+        None => Target::replacing(&source),
     };
     if effect == Effect::DryRun {
         target.check_writable(&source)?;
         return Ok(Stripped::Would);
     }
-    let growth = edits.new_len().saturating_sub(source.len());
-    let written = Staged::stage(source, target, growth)?.commit(&edits)?;
+    let room = |layout| room_of(&edits, layout);
+    let written = Staged::stage(source, target, &Policy::default(), &room)?.commit(edits)?;
     if written.other_links > 0 {
-        report.warnings.push(crate::sign::hard_link_note(written.other_links));
+        report.warnings.push(links::broken(written.other_links));
     }
     report.warnings.extend(written.notes.iter().map(|note| (*note).to_owned()));
     Ok(Stripped::Written(written))

@@ -18,10 +18,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::XattrFlags;
-use sealwright_client::apply::{OutputDirectory, Staged, Target};
+use sealwright_client::apply::{OutputDirectory, Policy, Staged, Target};
 use sealwright_client::error::{Error, FileKind};
 use sealwright_client::source::file::SourceFile;
 use sealwright_client::source::{self, Directories, Entry, Place};
+use sealwright_formats::prepared::Room;
 use sealwright_formats::splice::{Edit, Edits};
 use tempfile::TempDir;
 
@@ -59,8 +60,12 @@ fn edits(list: &[(u64, u64, &[u8])]) -> Edits {
 
 fn stage(path: &Path, growth_max: u64) -> Result<Staged, Error> {
     let source = Arc::new(SourceFile::open_locked(&named(path))?);
-    let target = Target::replacing(&source)?;
-    Staged::stage(source, target, growth_max)
+    let target = Target::replacing(&source);
+    Staged::stage(source, target, &Policy::default(), &|_| room(growth_max))
+}
+
+fn room(growth_max: u64) -> Room {
+    Room { from: 0, until: 300_000, growth_max, keeps_len: growth_max == 0, shares: growth_max == 0 }
 }
 
 #[test]
@@ -158,7 +163,7 @@ fn edits_that_keep_or_move_the_layout_give_what_they_say_through_either_way_of_s
             let dir = tempfile::tempdir().unwrap();
             let path = file(&dir, "a.bin", &content());
             let edits = edits(case);
-            let written = stage(&path, growth_max).unwrap().commit(&edits).unwrap();
+            let written = stage(&path, growth_max).unwrap().commit(edits.clone()).unwrap();
             assert_eq!(fs::read(&path).unwrap(), edits.apply(&content()), "{case:?} {growth_max}");
             assert_eq!(written.size, edits.new_len());
             assert_eq!(names(dir.path()), ["a.bin"]);
@@ -180,7 +185,7 @@ fn mode_owner_attributes_and_links_are_kept_and_the_time_moves_forward() {
     let ahead = std::time::SystemTime::now() + std::time::Duration::from_secs(1000);
     fs::File::open(&path).unwrap().set_modified(ahead).unwrap();
     let before = fs::metadata(&path).unwrap();
-    stage(&link, 0).unwrap().commit(&edits(&[(0, 1, b"X")])).unwrap();
+    stage(&link, 0).unwrap().commit(edits(&[(0, 1, b"X")])).unwrap();
     let after = fs::metadata(&path).unwrap();
     assert!(link.is_symlink());
     assert_eq!(after.mode(), before.mode());
@@ -212,7 +217,7 @@ fn a_second_signer_is_refused_while_the_first_has_the_file_and_not_after() {
     let path = file(&dir, "a.rpm", &content());
     let first = stage(&path, 0).unwrap();
     assert!(matches!(stage(&path, 0), Err(Error::Locked)));
-    first.commit(&edits(&[(0, 1, b"X")])).unwrap();
+    first.commit(edits(&[(0, 1, b"X")])).unwrap();
     stage(&path, 0).unwrap();
 }
 
@@ -244,7 +249,7 @@ fn a_file_that_changes_in_hand_is_not_replaced() {
         let staged = stage(&path, 0).unwrap();
         change(&path);
         let now = fs::read(&path).ok();
-        let error = staged.commit(&edits(&[(0, 1, b"X")])).unwrap_err();
+        let error = staged.commit(edits(&[(0, 1, b"X")])).unwrap_err();
         assert!(matches!(error, Error::Changed { .. }), "{what}: {error}");
         assert_eq!(fs::read(&path).ok(), now, "{what}");
         assert!(names(dir.path()).iter().all(|name| !name.starts_with(".sealwright-")), "{what}");
@@ -257,7 +262,7 @@ fn a_broken_hard_link_is_reported_with_the_number_of_names_that_keep_the_old_con
     let path = file(&dir, "a.rpm", &content());
     let other = dir.path().join("b.rpm");
     fs::hard_link(&path, &other).unwrap();
-    let written = stage(&path, 0).unwrap().commit(&edits(&[(0, 1, b"X")])).unwrap();
+    let written = stage(&path, 0).unwrap().commit(edits(&[(0, 1, b"X")])).unwrap();
     assert_eq!(written.other_links, 1);
     assert_eq!(fs::read(&other).unwrap(), content());
 }
@@ -274,7 +279,10 @@ fn an_output_directory_gets_copies_under_the_same_paths_and_never_overwrites_a_s
     let entry = &listing.groups[0][0];
     let source = Arc::new(SourceFile::open_locked(entry).unwrap());
     let target = output.target(entry, &source).unwrap();
-    Staged::stage(Arc::clone(&source), target, 0).unwrap().commit(&edits(&[(0, 1, b"X")])).unwrap();
+    Staged::stage(Arc::clone(&source), target, &Policy::default(), &|_| room(0))
+        .unwrap()
+        .commit(edits(&[(0, 1, b"X")]))
+        .unwrap();
     assert_eq!(fs::read(tree.join("sub/a.rpm")).unwrap(), content());
     assert_eq!(fs::read(out.join("sub/a.rpm")).unwrap()[0], b'X');
     assert!(matches!(output.target(entry, &source), Err(Error::OutputNameTaken { .. })));
@@ -282,7 +290,7 @@ fn an_output_directory_gets_copies_under_the_same_paths_and_never_overwrites_a_s
     let here = OutputDirectory::open(&tree.join("sub")).unwrap();
     let again = named(&tree.join("sub/a.rpm"));
     let target = here.target(&again, &source).unwrap();
-    let error = Staged::stage(source, target, 0).unwrap_err();
+    let error = Staged::stage(source, target, &Policy::default(), &|_| room(0)).unwrap_err();
     assert!(matches!(error, Error::OutputIsSource { .. }));
     assert_eq!(names(&tree.join("sub")), ["a.rpm"]);
 }
@@ -293,7 +301,7 @@ fn names_that_are_no_text_are_files_like_others() {
     for name in [&b"\xff\xfe.rpm"[..], b"-dash.rpm", b"a b\n.rpm"] {
         let path = dir.path().join(std::ffi::OsStr::from_bytes(name));
         fs::write(&path, content()).unwrap();
-        stage(&path, 0).unwrap().commit(&edits(&[(0, 1, b"X")])).unwrap();
+        stage(&path, 0).unwrap().commit(edits(&[(0, 1, b"X")])).unwrap();
         assert_eq!(fs::read(&path).unwrap()[0], b'X');
     }
     assert_eq!(names(dir.path()).len(), 3);

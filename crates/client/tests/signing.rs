@@ -17,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sealwright_client::apply::Policy;
 use sealwright_client::batch::{self, Observer, Stop, Summary};
 use sealwright_client::connection::{Connection, Priority};
 use sealwright_client::error::Error;
@@ -55,6 +56,7 @@ fn request() -> Request {
         salt: false,
         effect: Effect::Write,
         priority: Priority::Interactive,
+        policy: Policy::default(),
     }
 }
 

@@ -14,7 +14,7 @@ use sealwright_crypto::usage::Purpose;
 use crate::Format;
 use crate::error::Error;
 use crate::options::{OptionSpec, SignOptions};
-use crate::prepared::{Item, Output, Plan, Preparation, Prepared};
+use crate::prepared::{Item, Layout, Output, Plan, Preparation, Prepared, Room};
 use crate::report::{Inspection, SignatureReport, Verification, VerifyContext};
 use crate::source::{CHUNK_BYTES, ReadAt, for_each_chunk};
 use crate::splice::Edits;
@@ -125,11 +125,11 @@ struct DetachedPlan {
 }
 
 impl Plan for DetachedPlan {
-    fn growth_max(&self, _: usize) -> u64 {
-        0
+    fn room(&self, _: usize, _: Layout) -> Room {
+        Room { from: 0, until: 0, growth_max: 0, keeps_len: true, shares: true }
     }
 
-    fn output(&self, packets: &[Vec<u8>]) -> Result<Output, Error> {
+    fn output(&self, packets: &[Vec<u8>], _: Layout) -> Result<Output, Error> {
         let [packet] = packets else {
             return Err(Error::internal("not one signature for one file"));
         };

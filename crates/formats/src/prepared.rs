@@ -6,6 +6,8 @@ use sealwright_crypto::usage::Purpose;
 use crate::error::Error;
 use crate::splice::Edits;
 
+pub use crate::splice::Layout;
+
 /// The answer of [`crate::Format::prepare`].
 pub enum Preparation {
     /// Sign these.
@@ -39,14 +41,30 @@ pub struct Item {
 
 /// Where the signatures go. It has no access to the file: all it needs was read by `prepare`.
 pub trait Plan: Send {
-    /// Bytes by which the file grows at most if each signature packet has up to `packet_len` bytes.
-    fn growth_max(&self, packet_len: usize) -> u64;
+    /// What of the file the edits can touch, and by how much it grows at most, if each signature packet has up
+    /// to `packet_len` bytes.
+    fn room(&self, packet_len: usize, layout: Layout) -> Room;
 
     /// The output for these OpenPGP signature packets, one for each item, in order.
     ///
     /// # Errors
     /// A packet is not of the kind that fits, or the result breaks a limit that the user set.
-    fn output(&self, packets: &[Vec<u8>]) -> Result<Output, Error>;
+    fn output(&self, packets: &[Vec<u8>], layout: Layout) -> Result<Output, Error>;
+}
+
+/// What a plan may do to a file, known before there is a signature: what is to be reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Byte offset from which edits can lie.
+    pub from: u64,
+    /// Byte offset before which they end, in the old file.
+    pub until: u64,
+    /// Bytes by which the file grows at most.
+    pub growth_max: u64,
+    /// Whether the length stays whatever the signatures are, so that nothing moves.
+    pub keeps_len: bool,
+    /// Whether what follows the edits keeps its place within blocks whatever the signatures are.
+    pub shares: bool,
 }
 
 /// What becomes of the signatures.

@@ -14,6 +14,17 @@ pub struct Edit {
     pub insert: Vec<u8>,
 }
 
+/// How a file may change its length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// By what is needed.
+    #[default]
+    Tight,
+    /// By a multiple of this many bytes where the format can, so that what follows keeps its place within file
+    /// system blocks and can be shared with the old file.
+    Blocks(u32),
+}
+
 /// Edits in order of offset, without overlap, inside the file they are for: parsed once, right ever after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edits {

@@ -17,7 +17,7 @@ use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::error::Error;
 use sealwright_formats::options::{PayloadCheck, Repeat, SignOptions};
-use sealwright_formats::prepared::{Output, Preparation, Prepared};
+use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared};
 use sealwright_formats::report::VerifyContext;
 use sealwright_formats::{DETECT_BYTES, FORMATS, Format, by_name, detect};
 use signer::{SIGNING_TIME, Signer, fixture, fixture_names};
@@ -54,10 +54,10 @@ fn sign(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Result<Vec<u
 fn apply(bytes: &[u8], prepared: &Prepared, signer: &Signer) -> Result<Vec<u8>, Error> {
     let packets = signer.sign(&prepared.items);
     let longest = packets.iter().map(Vec::len).max().unwrap();
-    match prepared.plan.output(&packets)? {
+    match prepared.plan.output(&packets, Layout::Tight)? {
         Output::Edits(edits) => {
             let growth = edits.new_len().saturating_sub(edits.old_len());
-            assert!(growth <= prepared.plan.growth_max(longest), "grew by {growth}");
+            assert!(growth <= prepared.plan.room(longest, Layout::Tight).growth_max, "grew by {growth}");
             Ok(edits.apply(bytes))
         }
         Output::Sidecar { .. } => panic!("not embedded"),

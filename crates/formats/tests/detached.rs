@@ -15,7 +15,7 @@ use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::openpgp_detached::{OpenPgpDetached, SIDECAR_BYTES_MAX};
 use sealwright_formats::options::SignOptions;
-use sealwright_formats::prepared::{Output, Preparation, Prepared};
+use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared};
 use sealwright_formats::report::{Verification, VerifyContext};
 use sealwright_formats::{Format as _, by_name};
 use signer::{SIGNING_TIME, Signer, fixture};
@@ -38,8 +38,8 @@ fn prepared(preparation: Preparation) -> Prepared {
 }
 
 fn sidecar(prepared: &Prepared, signer: &Signer) -> (&'static str, Vec<u8>) {
-    assert_eq!(prepared.plan.growth_max(1000), 0);
-    match prepared.plan.output(&signer.sign(&prepared.items)).unwrap() {
+    assert_eq!(prepared.plan.room(1000, Layout::Tight).growth_max, 0);
+    match prepared.plan.output(&signer.sign(&prepared.items), Layout::Tight).unwrap() {
         Output::Sidecar { suffix, bytes } => (suffix, bytes),
         Output::Edits(_) => panic!("the file itself is never changed"),
     }

@@ -13,7 +13,7 @@
 use proptest::prelude::*;
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_formats::options::{IfSigned, PayloadCheck, SignOptions};
-use sealwright_formats::prepared::{Output, Preparation};
+use sealwright_formats::prepared::{Layout, Output, Preparation, Room};
 use sealwright_formats::report::VerifyContext;
 use sealwright_formats::rpm::Rpm;
 use sealwright_formats::splice::Edits;
@@ -47,13 +47,17 @@ fn main_start(bytes: &[u8]) -> usize {
 }
 
 fn sign(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Option<(Edits, u64)> {
+    sign_in(bytes, options, signer, Layout::Tight).map(|(edits, room)| (edits, room.growth_max))
+}
+
+fn sign_in(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer, layout: Layout) -> Option<(Edits, Room)> {
     let Ok(Preparation::Sign(prepared)) = Rpm.prepare(bytes, options, &signer.certificate) else {
         return None;
     };
     let packets = signer.sign(&prepared.items);
     let longest = packets.iter().map(Vec::len).max().unwrap();
-    match prepared.plan.output(&packets).ok()? {
-        Output::Edits(edits) => Some((edits, prepared.plan.growth_max(longest))),
+    match prepared.plan.output(&packets, layout).ok()? {
+        Output::Edits(edits) => Some((edits, prepared.plan.room(longest, layout))),
         Output::Sidecar { .. } => panic!("not embedded"),
     }
 }
@@ -126,6 +130,44 @@ proptest! {
         keyring.push(SIGNERS[key].certificate.clone());
         let context = VerifyContext { keyring: &keyring, now: i64::from(SIGNING_TIME), sidecar: None };
         prop_assert_eq!(Rpm.verify(&signed, &context).unwrap().state().name(), "valid");
+    }
+
+    #[test]
+    fn a_header_grows_by_whole_blocks_and_strip_undoes_it(
+        reserve in proptest::option::of(reserve()),
+        keys in proptest::collection::vec(0usize..3, 1..4),
+        kind in 0usize..3,
+        block in prop_oneof![Just(512u32), Just(4096), Just(65536)],
+    ) {
+        let package = match reserve {
+            Some(reserve) => with_reserve(&PACKAGES[1], reserve, 1008),
+            None => PACKAGES[0].clone(),
+        };
+        let mut options = SignOptions::default();
+        options.format.set(&Rpm.options()[0], ["auto", "header+payload", "both"][kind]).unwrap();
+        options.format.set(&Rpm.options()[1], "6.0").unwrap();
+        let mut now = package.clone();
+        // One after the other: each replaces the one before, whatever it left of the reserve.
+        for key in keys {
+            let (edits, room) = sign_in(&now, &options, &SIGNERS[key], Layout::Blocks(block)).unwrap_or_else(|| {
+                // The same key again: there is nothing to do.
+                (Edits::new(Vec::new(), now.len() as u64).unwrap(), Room { from: 96, until: 1 << 30, growth_max: 0, keeps_len: true, shares: true })
+            });
+            prop_assert_eq!(edits.new_len().abs_diff(edits.old_len()) % u64::from(block), 0);
+            prop_assert!(edits.new_len() <= edits.old_len() + room.growth_max);
+            prop_assert!(room.shares, "all of these can grow by blocks");
+            prop_assert!(!room.keeps_len || edits.keeps_layout());
+            for edit in edits.as_slice() {
+                prop_assert!(edit.offset >= room.from && edit.offset + edit.remove <= room.until);
+            }
+            now = edits.apply(&now);
+            let stripped = Rpm.strip(&now).unwrap().unwrap().apply(&now);
+            prop_assert!(stripped == package, "reserve {:?}", reserve);
+        }
+        let mut keyring = Keyring::new();
+        SIGNERS.iter().for_each(|signer| keyring.push(signer.certificate.clone()));
+        let context = VerifyContext { keyring: &keyring, now: i64::from(SIGNING_TIME), sidecar: None };
+        prop_assert_eq!(Rpm.verify(&now, &context).unwrap().state().name(), "valid");
     }
 
     #[test]

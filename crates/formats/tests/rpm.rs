@@ -14,7 +14,7 @@ use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::error::Error;
 use sealwright_formats::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
-use sealwright_formats::prepared::{Output, Preparation, Prepared};
+use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared};
 use sealwright_formats::report::{DigestState, Verification, VerifyContext};
 use sealwright_formats::rpm::{MIN_RPM, RPM_SIGNATURE, Rpm};
 use sealwright_formats::{Format as _, by_name};
@@ -55,7 +55,7 @@ fn prepare(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Result<Pr
 
 fn sign(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Vec<u8> {
     let prepared = prepare(bytes, options, signer).unwrap();
-    match prepared.plan.output(&signer.sign(&prepared.items)).unwrap() {
+    match prepared.plan.output(&signer.sign(&prepared.items), Layout::Tight).unwrap() {
         Output::Edits(edits) => edits.apply(bytes),
         Output::Sidecar { .. } => panic!("not embedded"),
     }
@@ -136,7 +136,9 @@ fn the_bytes_are_those_that_rpmsign_writes() {
         let prepared = prepare(&original, &kind(wish), &Signer::ed25519()).unwrap();
         let packets: Vec<Vec<u8>> =
             [267, 268, 278, 1002].into_iter().filter_map(|tag| packet(&signed, tag)).collect();
-        let Output::Edits(edits) = prepared.plan.output(&packets).unwrap() else { panic!("not embedded") };
+        let Output::Edits(edits) = prepared.plan.output(&packets, Layout::Tight).unwrap() else {
+            panic!("not embedded")
+        };
         assert!(edits.keeps_layout());
         assert!(edits.apply(&original) == signed);
     }

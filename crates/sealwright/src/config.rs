@@ -13,12 +13,20 @@ pub(crate) struct Places {
     pub(crate) root: PathBuf,
     /// Revocation certificates made at key creation, for a safe place. Beside the store.
     pub(crate) revocations: PathBuf,
+    /// Undo records of files that are written in place. `SEALWRIGHT_HOME/state`, or `$XDG_STATE_HOME/sealwright`
+    /// (default `~/.local/state/sealwright`).
+    pub(crate) state: PathBuf,
 }
 
 impl Places {
     /// Everything below one directory.
     pub(crate) fn under(home: &Path) -> Self {
-        Self { store: home.join("store"), root: home.join("root"), revocations: home.join("revocations") }
+        Self {
+            store: home.join("store"),
+            root: home.join("root"),
+            revocations: home.join("revocations"),
+            state: home.join("state"),
+        }
     }
 
     /// From `SEALWRIGHT_HOME`, else the XDG directories.
@@ -44,6 +52,7 @@ impl Places {
             store: data.join("store"),
             root: config.join("root"),
             revocations: data.join("revocations"),
+            state: base("XDG_STATE_HOME", ".local/state")?,
         })
     }
 }

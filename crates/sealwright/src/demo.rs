@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use sealwright_client::apply::Policy;
 use sealwright_client::batch::{self, Observer, Stop};
 use sealwright_client::connection::{Connection, Key, NewKey, Priority};
 use sealwright_client::sign::{Done, Effect, FileReport, Request, Signer};
@@ -132,6 +133,7 @@ async fn sign_and_verify(
         salt: false,
         effect: Effect::Write,
         priority: Priority::Interactive,
+        policy: Policy::default(),
     };
     let signer = Arc::new(Signer::new(connection.clone(), KEY, request, None).await.map_err(refused)?);
     let stop = Stop::on_signals().map_err(|error| cannot("catch signals", &error))?;

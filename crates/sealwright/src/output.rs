@@ -76,15 +76,20 @@ impl Output {
         }
     }
 
-    /// `Retry: COMMAND FILES`, if anything failed.
-    pub(crate) fn retry(&mut self, command: &[String], all: &[PathBuf]) {
+    /// `Retry: COMMAND FILES`, if anything failed; with many files, the whole command again: `lists` are the options
+    /// that name lists of files, `all` the paths on the command line.
+    pub(crate) fn retry(&mut self, command: &[String], lists: &[String], all: &[PathBuf]) {
         if self.failed.is_empty() {
             return;
         }
         self.failed.sort();
         let failed: Vec<PathBuf> = self.failed.iter().map(|(_, path)| path.clone()).collect();
-        let paths = if failed.len() > RETRY_FILES_MAX { all } else { &failed };
-        terminal::err(&format!("Retry: {}", command_line(command, paths)));
+        let line = if failed.len() > RETRY_FILES_MAX {
+            command_line(&[command, lists].concat(), all)
+        } else {
+            command_line(command, &failed)
+        };
+        terminal::err(&format!("Retry: {line}"));
     }
 
     fn beside_bar(&self, print: impl FnOnce()) {

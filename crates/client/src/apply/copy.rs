@@ -47,7 +47,8 @@ pub(crate) fn zeros(to: &File, at: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn by_hand(from: &File, to: &File, at: (u64, u64), len: u64) -> io::Result<()> {
+/// Copies `len` bytes through a buffer, so that they get blocks of their own.
+pub(crate) fn by_hand(from: &File, to: &File, at: (u64, u64), len: u64) -> io::Result<()> {
     let mut buffer = vec![0; usize::try_from(len.min(BUFFER_BYTES)).unwrap_or_default()];
     let mut done = 0u64;
     while done < len {

@@ -55,6 +55,13 @@ pub(crate) fn keep(source: &SourceFile, to: &File, rule: Rule) -> Result<Applied
     Ok(Applied { mode, notes })
 }
 
+/// The attribute, if there is one, that vouches for the content and so would be wrong after it changed in place.
+pub(crate) fn seal_over_content(file: &File) -> Result<Option<String>, Error> {
+    let names = attribute_names(file)?;
+    let found = names.iter().find(|name| NOT_COPIED.contains(&name.as_c_str()));
+    Ok(found.map(|name| name.to_string_lossy().into_owned()))
+}
+
 /// Sets times and mode, the last before the file gets its name. The modification time of changed content moves
 /// forward by a second at least: tools that compare whole seconds must see it.
 pub(crate) fn finish(source: &SourceFile, to: &File, mode: Mode, changed: bool) -> Result<(), Error> {

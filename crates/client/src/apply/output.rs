@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::apply::{Role, Target, dup};
+use crate::apply::{Role, Target};
 use crate::error::Error;
 use crate::source::file::SourceFile;
 use crate::source::{Entry, Place};
@@ -17,7 +17,7 @@ use crate::source::{Entry, Place};
 /// A directory for results, made if it is not there.
 #[derive(Debug)]
 pub struct OutputDirectory {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: PathBuf,
     /// Names given out: two sources of one name would overwrite each other.
     given: Mutex<HashSet<PathBuf>>,
@@ -34,7 +34,7 @@ impl OutputDirectory {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&real, flags, Mode::empty())
             .map_err(|error| Error::io("open the directory", path, error.into()))?;
-        Ok(Self { fd, path: real, given: Mutex::default() })
+        Ok(Self { fd: Arc::new(fd), path: real, given: Mutex::default() })
     }
 
     /// The place of one result; directories on the way are made.
@@ -52,13 +52,14 @@ impl OutputDirectory {
             return Err(Error::OutputNameTaken { name: relative.to_owned() });
         }
         drop(given);
-        let mut dir = dup(&self.fd).map_err(|error| Error::io("hold", &self.path, error.into()))?;
+        let mut dir = Arc::clone(&self.fd);
         let mut dir_path = self.path.clone();
         for step in relative.parent().unwrap_or(Path::new("")).components() {
             let Component::Normal(step) = step else { continue };
             dir_path.push(step);
-            dir = enter(&dir, step)
-                .map_err(|error| Error::io("make the directory", &dir_path, error.into()))?;
+            let entered = enter(&dir, step);
+            dir =
+                Arc::new(entered.map_err(|error| Error::io("make the directory", &dir_path, error.into()))?);
         }
         let name = relative.file_name().unwrap_or_default().to_owned();
         Ok(Target { dir, dir_path, name, role: Role::Copy })

@@ -6,11 +6,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
 use crate::apply::temporary::Temporary;
-use crate::apply::{Method, Target, Written, dup, length};
+use crate::apply::{Method, Target, Written, length};
 use crate::error::Error;
 use crate::source::file::SourceFile;
 use crate::source::{Entry, Place};
@@ -23,7 +24,7 @@ pub const SIDECAR_BYTES_MAX: u64 = 1 << 20;
 /// Where the signature files of one file lie.
 #[derive(Debug)]
 pub struct Beside {
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
     dir_path: PathBuf,
     name: OsString,
 }
@@ -35,10 +36,9 @@ impl Beside {
     /// # Errors
     /// The directory cannot be opened.
     pub fn of(entry: &Entry, source: &SourceFile) -> Result<Self, Error> {
-        let hold = |error: rustix::io::Errno| Error::io("hold", source.dir_path(), error.into());
         match &entry.place {
             Place::Found { .. } => Ok(Self {
-                dir: dup(source.dir()).map_err(hold)?,
+                dir: Arc::clone(source.dir()),
                 dir_path: source.dir_path().to_owned(),
                 name: source.name().to_owned(),
             }),
@@ -51,18 +51,15 @@ impl Beside {
                 let dir = rustix::fs::open(parent, flags, Mode::empty())
                     .map_err(|error| Error::io("open the directory", parent, error.into()))?;
                 let name = entry.shown.file_name().unwrap_or(source.name()).to_owned();
-                Ok(Self { dir, dir_path: parent.to_owned(), name })
+                Ok(Self { dir: Arc::new(dir), dir_path: parent.to_owned(), name })
             }
         }
     }
 
     /// Beside a result in another directory.
-    ///
-    /// # Errors
-    /// Too many open files.
-    pub fn target(target: &Target) -> Result<Self, Error> {
-        let dir = dup(&target.dir).map_err(|error| Error::io("hold", &target.dir_path, error.into()))?;
-        Ok(Self { dir, dir_path: target.dir_path.clone(), name: target.name.clone() })
+    #[must_use]
+    pub fn target(target: &Target) -> Self {
+        Self { dir: Arc::clone(&target.dir), dir_path: target.dir_path.clone(), name: target.name.clone() }
     }
 
     /// The signature file with this suffix, if it is there.
@@ -70,8 +67,7 @@ impl Beside {
     /// # Errors
     /// It is there, and is not a readable regular file of at most [`SIDECAR_BYTES_MAX`].
     pub fn read(&self, suffix: &str) -> Result<Option<Vec<u8>>, Error> {
-        let dir = dup(&self.dir).map_err(|error| Error::io("hold", &self.dir_path, error.into()))?;
-        match SourceFile::open_in(dir, self.dir_path.clone(), self.with(suffix)) {
+        match SourceFile::open_in(Arc::clone(&self.dir), self.dir_path.clone(), self.with(suffix)) {
             Ok(file) => file.read_all("the signature file", SIDECAR_BYTES_MAX).map(Some),
             Err(Error::Missing) => Ok(None),
             Err(error) => Err(error),
@@ -135,6 +131,7 @@ impl StagedSidecar {
             bytes: length(bytes),
             method: Method::Copy,
             other_links: 0,
+            replaced: None,
             notes: Vec::new(),
         })
     }

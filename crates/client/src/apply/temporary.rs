@@ -1,23 +1,22 @@
 //! A temporary file in the directory of its target, removed on every way out but one: [`Temporary::rename`].
+//! It is locked as long as its process lives, and its name says which process that is: so the next run can tell
+//! what a killed one left behind (`leftovers.rs`).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::apply::dup;
+use crate::apply::leftovers;
 use crate::error::{DirectoryNotWritable, Error};
-use crate::source::TEMPORARY_PREFIX;
-
-/// Random bytes in a name: two signers of one directory never meet.
-const RANDOM_BYTES: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Temporary {
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
     dir_path: PathBuf,
     name: OsString,
     file: File,
@@ -26,27 +25,41 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    pub(crate) fn create(dir: &OwnedFd, dir_path: &Path, mode: Mode) -> Result<Self, Error> {
-        let mut random = [0; RANDOM_BYTES];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+    pub(crate) fn create(dir: &Arc<OwnedFd>, dir_path: &Path, mode: Mode) -> Result<Self, Error> {
+        leftovers::remove_once(dir);
+        let name = leftovers::fresh_name()
             .map_err(|error| Error::io("draw a random name in", dir_path, error.into()))?;
-        let name =
-            OsString::from(format!("{TEMPORARY_PREFIX}{}", sealwright_crypto::digest::to_hex(&random)));
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(dir, &name, flags, mode)
             .map(File::from)
             .map_err(|error| create_error(dir, dir_path, error))?;
-        match dup(dir) {
-            Ok(dir) => Ok(Self { dir, dir_path: dir_path.to_owned(), name, file, to_remove: true }),
-            Err(error) => {
-                let _ = rustix::fs::unlinkat(dir, &name, AtFlags::empty());
-                Err(Error::io("hold", dir_path, error.into()))
-            }
-        }
+        // Where there are no locks, the name alone says whose it is.
+        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Ok(Self { dir: Arc::clone(dir), dir_path: dir_path.to_owned(), name, file, to_remove: true })
+    }
+
+    /// One more name, beside its other names, of a file that is done: renamed over another of its names.
+    pub(crate) fn link(
+        dir: &Arc<OwnedFd>,
+        dir_path: &Path,
+        of: (&OwnedFd, &OsStr),
+        file: File,
+    ) -> Result<Self, Error> {
+        let name = leftovers::fresh_name()
+            .map_err(|error| Error::io("draw a random name in", dir_path, error.into()))?;
+        rustix::fs::linkat(of.0, of.1, dir, &name, AtFlags::empty()).map_err(|error| match error {
+            Errno::XDEV | Errno::MLINK | Errno::PERM => Error::io("link in", dir_path, error.into()),
+            error => create_error(dir, dir_path, error),
+        })?;
+        Ok(Self { dir: Arc::clone(dir), dir_path: dir_path.to_owned(), name, file, to_remove: true })
     }
 
     pub(crate) const fn file(&self) -> &File {
         &self.file
+    }
+
+    pub(crate) fn name(&self) -> &OsStr {
+        &self.name
     }
 
     /// Gives it its name, in the place of whatever had that name.

@@ -8,7 +8,7 @@ use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::verify::{State, verify};
 use sealwright_formats::options::{IfSigned, Repeat};
-use sealwright_formats::prepared::{Output, Preparation, Prepared};
+use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared};
 
 use crate::apply::sidecar::{Beside, SUFFIXES};
 use crate::error::Error;
@@ -66,7 +66,7 @@ impl Signer {
             log_index = signature.log_index;
             packets.push(signature.packet);
         }
-        match prepared.plan.output(&packets)? {
+        match prepared.plan.output(&packets, Layout::Tight)? {
             Output::Sidecar { bytes, .. } => {
                 let elapsed = begun.elapsed();
                 Ok(StreamSigned { signature: bytes, read_bytes, sent_bytes, log_index, elapsed })

@@ -5,8 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::verify::{Verified, verify};
 use sealwright_formats::prepared::{Item, Output};
+use sealwright_formats::splice::{Edits, Layout};
 use sealwright_proto::convert::group::LoggedSignature;
 
+use crate::apply::Staged;
 use crate::connection::Answer;
 use crate::error::Error;
 use crate::sign::{Pending, Signed, Signer, StagedPlace};
@@ -22,15 +24,30 @@ struct Checked {
     _proofs: Vec<Verified>,
 }
 
+/// A file whose signatures are proven.
+pub(super) enum Ready {
+    /// Its edits only wait for the disk.
+    Commit { staged: Box<Staged>, edits: Edits, log_indexes: Vec<u64> },
+    /// Its signature file is written.
+    Written(Signed),
+}
+
 impl Signer {
-    /// Checks, splices, writes, re-reads. Runs on a thread that may block.
-    pub(super) fn finish(&self, pending: Pending, answer: Answer) -> Result<Signed, Error> {
+    /// Checks, and turns signatures into edits; a signature file is written at once. Runs on a thread that may block.
+    pub(super) fn finish(&self, pending: Pending, answer: Answer) -> Result<Ready, Error> {
         let checked = self.check(&pending.prepared.items, answer)?;
-        let log_index = checked.log_indexes.first().copied().unwrap_or_default();
+        let log_indexes = checked.log_indexes;
+        let log_index = log_indexes.first().copied().unwrap_or_default();
         let not_applied = |source: Error| Error::NotApplied { log_index, source: Box::new(source) };
-        let output = pending.prepared.plan.output(&checked.packets).map_err(|e| not_applied(e.into()))?;
-        let written = match (pending.place, output) {
-            (StagedPlace::File(staged), Output::Edits(edits)) => staged.commit(&edits),
+        let layout = match &pending.place {
+            StagedPlace::File(staged) => staged.layout(),
+            StagedPlace::Sidecar(..) => Layout::Tight,
+        };
+        let output = pending.prepared.plan.output(&checked.packets, layout);
+        let written = match (pending.place, output.map_err(|error| not_applied(error.into()))?) {
+            (StagedPlace::File(staged), Output::Edits(edits)) => {
+                return Ok(Ready::Commit { staged, edits, log_indexes });
+            }
             (StagedPlace::Sidecar(staged, source), Output::Sidecar { suffix, bytes }) => source
                 .check_unchanged()
                 .and_then(|()| self.merge_sidecar(staged.beside(), suffix, bytes))
@@ -39,8 +56,11 @@ impl Signer {
                 Err(Error::Internal("the format's plan does not fit its kind"))
             }
         };
-        let written = written.map_err(not_applied)?;
-        Ok(Signed { log_indexes: checked.log_indexes, issuer: self.issuer, written })
+        Ok(Ready::Written(Signed {
+            log_indexes,
+            issuer: self.issuer,
+            written: written.map_err(not_applied)?,
+        }))
     }
 
     fn check(&self, items: &[Item], answer: Answer) -> Result<Checked, Error> {

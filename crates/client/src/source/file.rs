@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Advice, AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
@@ -76,7 +77,7 @@ impl Identity {
 #[derive(Debug)]
 pub struct SourceFile {
     file: File,
-    dir: OwnedFd,
+    dir: Arc<OwnedFd>,
     dir_path: PathBuf,
     name: OsString,
     stat: Stat,
@@ -102,7 +103,7 @@ impl SourceFile {
                 (dir, dir_path, relative.file_name().unwrap_or_default().to_owned())
             }
         };
-        Self::open_in(dir, dir_path, name)
+        Self::open_in(Arc::new(dir), dir_path, name)
     }
 
     /// Opens and locks: no other signer has the file in hand from here until this value is dropped.
@@ -121,7 +122,7 @@ impl SourceFile {
         Err(Error::Changed { what: "it is replaced again and again" })
     }
 
-    pub(crate) fn open_in(dir: OwnedFd, dir_path: PathBuf, name: OsString) -> Result<Self, Error> {
+    pub(crate) fn open_in(dir: Arc<OwnedFd>, dir_path: PathBuf, name: OsString) -> Result<Self, Error> {
         let path = dir_path.join(&name);
         let io = |error: Errno| match error {
             Errno::NOENT => Error::Missing,
@@ -165,7 +166,8 @@ impl SourceFile {
         }
     }
 
-    fn still_named(&self) -> Result<bool, Error> {
+    /// Whether its name still stands for the file that was opened.
+    pub(crate) fn still_named(&self) -> Result<bool, Error> {
         match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(now) => Ok((now.st_dev, now.st_ino) == (self.stat.st_dev, self.stat.st_ino)),
             Err(Errno::NOENT) => Ok(false),
@@ -236,7 +238,7 @@ impl SourceFile {
         &self.notes
     }
 
-    pub(crate) const fn dir(&self) -> &OwnedFd {
+    pub(crate) const fn dir(&self) -> &Arc<OwnedFd> {
         &self.dir
     }
 

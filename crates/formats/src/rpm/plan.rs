@@ -3,12 +3,15 @@
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 
 use super::limits::{LEAD_BYTES, Release};
-use super::signature_header::{Item, SignatureHeader};
+use super::signature_header::{GROWN_BYTES_MAX, Item, SignatureHeader};
 use super::signatures::{Covers, encode};
 use super::tags;
 use crate::error::Error;
-use crate::prepared::{Output, Plan};
+use crate::prepared::{Layout, Output, Plan, Room};
 use crate::splice::{Edit, Edits};
+
+/// By how many bytes packets of one key differ at most: integers without leading zeros, the salt notation.
+const PACKET_LEN_SPREAD: usize = 160;
 
 /// The plan for one package.
 pub(super) struct RpmPlan {
@@ -45,12 +48,30 @@ impl RpmPlan {
     /// # Errors
     /// [`Error::TooLarge`].
     pub(super) fn check(&self, packet_len: usize) -> Result<(), Error> {
-        let (entries, data_bytes) = self.header_with(&self.dummies(packet_len)).size();
+        let (entries, data_bytes) = self.base.with(&self.dummies(packet_len)).size();
         self.release.check(entries, data_bytes)
     }
 
-    fn header_with(&self, signatures: &[Item]) -> SignatureHeader {
-        self.base.with(signatures)
+    /// The header with these signatures: in the space that is there if they fit, else longer, by whole blocks if
+    /// that is wanted and the release reads it.
+    fn header_with(&self, signatures: &[Item], layout: Layout) -> SignatureHeader {
+        let tight = self.base.with(signatures);
+        let Layout::Blocks(block) = layout else { return tight };
+        let blocks = |header: &SignatureHeader| header.encode().len().abs_diff(self.old.len());
+        let block = usize::try_from(block).unwrap_or(usize::MAX).max(1);
+        if blocks(&tight).is_multiple_of(block) {
+            return tight;
+        }
+        let fits = |grown: &SignatureHeader| {
+            let (entries, data_bytes) = grown.size();
+            self.release.check(entries, data_bytes).is_ok()
+        };
+        self.base.grown(signatures, self.old.len(), block).filter(fits).unwrap_or(tight)
+    }
+
+    /// Length of the header with packets of this length.
+    fn len_with(&self, packet_len: usize, layout: Layout) -> usize {
+        self.header_with(&self.dummies(packet_len), layout).encode().len()
     }
 
     /// Entries of the length that packets of this length make; the tags do not matter for the length.
@@ -91,18 +112,38 @@ impl RpmPlan {
 }
 
 impl Plan for RpmPlan {
-    fn growth_max(&self, packet_len: usize) -> u64 {
-        let dummies = self.dummies(packet_len);
-        let base = self.base.encode().len();
+    fn room(&self, packet_len: usize, layout: Layout) -> Room {
+        let bytes = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
         // Every entry costs its index entry, its data, and at most 7 bytes of alignment around it.
+        let dummies = self.dummies(packet_len);
         let costs = dummies.iter().map(|item| item.data.len().saturating_add(16).saturating_add(8));
         let most = costs.fold(8usize, usize::saturating_add);
-        let fits = self.base.reserve_zeros() > most && self.header_with(&dummies).encode().len() == base;
+        let base = self.base.encode().len();
+        let fits = self.base.reserve_zeros() > most && self.len_with(packet_len, Layout::Tight) == base;
         let new = if fits { base } else { base.saturating_add(most) };
-        u64::try_from(new.saturating_sub(self.old.len())).unwrap_or(u64::MAX)
+        let growth_max = match layout {
+            Layout::Tight => new.saturating_sub(self.old.len()),
+            Layout::Blocks(block) => new
+                .saturating_add(if fits { 0 } else { GROWN_BYTES_MAX })
+                .saturating_sub(self.old.len())
+                .checked_next_multiple_of(usize::try_from(block).unwrap_or(usize::MAX))
+                .unwrap_or(usize::MAX),
+        };
+        let shorter = packet_len.saturating_sub(PACKET_LEN_SPREAD);
+        let lens = [packet_len, shorter].map(|len| self.len_with(len, layout).abs_diff(self.old.len()));
+        let keeps_len = lens.iter().all(|moved| *moved == 0);
+        let shares = match layout {
+            Layout::Tight => keeps_len,
+            Layout::Blocks(block) => {
+                let block = usize::try_from(block).unwrap_or(usize::MAX);
+                lens.iter().all(|moved| moved.is_multiple_of(block))
+            }
+        };
+        let until = LEAD_BYTES.saturating_add(bytes(self.old.len()));
+        Room { from: LEAD_BYTES, until, growth_max: bytes(growth_max), keeps_len, shares }
     }
 
-    fn output(&self, packets: &[Vec<u8>]) -> Result<Output, Error> {
+    fn output(&self, packets: &[Vec<u8>], layout: Layout) -> Result<Output, Error> {
         if packets.len() != self.slots.len() {
             return Err(Error::internal("not as many signatures as things to sign"));
         }
@@ -118,7 +159,7 @@ impl Plan for RpmPlan {
             }
         }
         items.extend(self.openpgp(strings));
-        let header = self.header_with(&items);
+        let header = self.header_with(&items, layout);
         let (entries, data_bytes) = header.size();
         self.release.check(entries, data_bytes)?;
         Ok(Output::Edits(self.edits(header.encode())?))

@@ -23,6 +23,18 @@ const ALIGNMENT: usize = 8;
 /// `lib/signature.c`, `rpmGenerateSignature`).
 const RESERVES_AS_BUILT: [usize; 2] = [4096, 4128];
 
+/// Ends the data of a reserve that was made longer or shorter so that the header grew by whole blocks; the
+/// length that it had before follows, 8 bytes, big-endian. See `docs/adr/0010-in-place-and-undo.md`.
+const GROWN_MARK: [u8; 8] = *b"SwGrown1";
+/// Bytes of the mark and the number.
+const GROWN_MARK_BYTES: usize = 16;
+/// The number where there was no reserve at all.
+const NO_RESERVE: u64 = u64::MAX;
+/// Longest reserve that a mark can give back, in bytes: far above what any rpm makes.
+const RESERVE_BYTES_MAX: usize = 64 << 10;
+/// What a grown header costs besides its signatures at most: an entry for the reserve, its mark, alignment.
+pub(super) const GROWN_BYTES_MAX: usize = ENTRY_BYTES + GROWN_MARK_BYTES + 8;
+
 /// An entry with its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
@@ -68,6 +80,28 @@ impl Item {
 
     fn is_reserve(&self) -> bool {
         matches!(self.tag, tags::RESERVED | tags::RESERVED_SPACE) && self.kind == Kind::Binary
+    }
+
+    /// A reserve of this length, that says how long it was before.
+    fn marked_reserve(tag: u32, len: usize, before: Option<usize>) -> Self {
+        let number = before.map_or(NO_RESERVE, |len| u64::try_from(len).unwrap_or(NO_RESERVE));
+        let mut data = vec![0; len.saturating_sub(GROWN_MARK_BYTES)];
+        data.extend_from_slice(&GROWN_MARK);
+        data.extend_from_slice(&number.to_be_bytes());
+        Self::binary(tag, data)
+    }
+
+    /// How long the reserve was before its header grew by whole blocks, if it says so: `Some(None)` if there was
+    /// none.
+    fn grown_from(&self) -> Option<Option<usize>> {
+        let (rest, number) = self.data.split_last_chunk::<8>()?;
+        if !self.is_reserve() || !rest.ends_with(&GROWN_MARK) {
+            return None;
+        }
+        match u64::from_be_bytes(*number) {
+            NO_RESERVE => Some(None),
+            len => usize::try_from(len).ok().filter(|len| *len <= RESERVE_BYTES_MAX).map(Some),
+        }
     }
 
     fn set_len(&mut self, len: usize) {
@@ -183,6 +217,16 @@ impl SignatureHeader {
         let Some((at, reserve)) = reserve.and_then(|at| self.items.get(at).map(|item| (at, item))) else {
             return base;
         };
+        if let Some(before) = reserve.grown_from() {
+            let tag = reserve.tag;
+            match (before, base.items.iter_mut().find(|item| item.is_reserve())) {
+                (Some(len), Some(item)) => {
+                    *item = Item { padding: item.padding.clone(), ..Item::binary(tag, vec![0; len]) }
+                }
+                (_, _) => base.items.retain(|item| !item.is_reserve() || item.tag != tag),
+            }
+            return base;
+        }
         let after = first_signature > at;
         let as_built = RESERVES_AS_BUILT.contains(&reserve.data.len());
         if after == as_built {
@@ -214,6 +258,46 @@ impl SignatureHeader {
             }
         }
         self.inserted(signatures, !RESERVES_AS_BUILT.contains(&len))
+    }
+
+    /// This header, which has no signatures, with these, in the least length that differs from `old_len` by a
+    /// multiple of `block` (bytes, padding up to the main header included). The reserve takes up what is too
+    /// much, is made where there is none, and says at its end what it was. `None` where that could not be
+    /// stripped to this header again.
+    pub(super) fn grown(&self, signatures: &[Item], old_len: usize, block: usize) -> Option<Self> {
+        let at = self.items.iter().position(Item::is_reserve);
+        let reserve = at.and_then(|at| self.items.get(at));
+        let before = reserve.map(|item| item.data.len());
+        let mut header = self.clone();
+        match (at, reserve) {
+            (Some(at), Some(reserve)) => {
+                if reserve.data.iter().any(|byte| *byte != 0) {
+                    return None;
+                }
+                let item = header.items.get_mut(at)?;
+                let made = Item::marked_reserve(item.tag, GROWN_MARK_BYTES, before);
+                *item = Item { padding: item.padding.clone(), ..made };
+            }
+            (_, _) => {
+                // A v6 header has its digests and nothing of the range of old tags (rpm `lib/signature.c`).
+                let v6 = header.find(tags::SHA3_256_HEADER).is_some();
+                let tag = if v6 { tags::RESERVED } else { tags::RESERVED_SPACE };
+                let at = header.items.iter().position(|item| item.tag > tag).unwrap_or(header.items.len());
+                header.items.insert(at, Item::marked_reserve(tag, GROWN_MARK_BYTES, None));
+            }
+        }
+        let mut header = header.inserted(signatures, false);
+        let least = header.encode().len();
+        let target = if least <= old_len {
+            old_len.saturating_sub(old_len.saturating_sub(least).checked_div(block)?.checked_mul(block)?)
+        } else {
+            old_len.checked_add(least.saturating_sub(old_len).checked_next_multiple_of(block)?)?
+        };
+        let len = GROWN_MARK_BYTES.checked_add(target.saturating_sub(header.len()))?;
+        let item = header.items.iter_mut().find(|item| item.is_reserve())?;
+        let made = Item::marked_reserve(item.tag, len, before);
+        *item = Item { padding: item.padding.clone(), ..made };
+        (header.encode().len() == target && header.stripped() == *self).then_some(header)
     }
 
     /// Intro, index, store, and padding up to the main header.
@@ -341,4 +425,62 @@ fn data_of<'a>(entry: &Entry, store: &'a [u8]) -> Option<&'a [u8]> {
 fn slice(store: &[u8], from: u64, until: u64) -> &[u8] {
     let index = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(store.len());
     store.get(index(from)..index(until)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(reserve: Option<usize>) -> SignatureHeader {
+        let mut items = vec![Item::binary(tags::MD5, vec![5; 16])];
+        items.extend(reserve.map(|len| Item::binary(tags::RESERVED_SPACE, vec![0; len])));
+        let trailer_tag = tags::HEADER_SIGNATURES;
+        SignatureHeader { items, has_region: true, trailer_tag, tail: Vec::new(), repaired: None }
+    }
+
+    /// As long as one of ML-DSA-87 with Ed448; no key of ours makes such signatures yet.
+    fn signature() -> [Item; 1] {
+        [Item::binary(tags::DSA_HEADER, vec![0x88; 5000])]
+    }
+
+    #[test]
+    fn a_signature_of_5_kb_grows_the_header_by_one_block_and_takes_the_reserve_into_use() {
+        let base = header(Some(4128));
+        let old = base.encode().len();
+        let grown = base.grown(&signature(), old, 4096).unwrap();
+        assert_eq!(grown.encode().len(), old + 4096);
+        assert_eq!(grown.stripped(), base);
+        // Without blocks the reserve stays and the header grows by the signature.
+        assert_eq!(base.with(&signature()).encode().len(), old + 5016);
+    }
+
+    #[test]
+    fn a_header_without_reserve_gets_one_that_strip_takes_away_again() {
+        let base = header(None);
+        let old = base.encode().len();
+        let grown = base.grown(&signature(), old, 4096).unwrap();
+        assert_eq!(grown.encode().len(), old + 8192);
+        assert_eq!(grown.stripped(), base);
+        // A shorter one in its place, at the same length or by whole blocks shorter.
+        let small = [Item::binary(tags::DSA_HEADER, vec![0x88; 100])];
+        let again = grown.stripped().grown(&small, grown.encode().len(), 4096).unwrap();
+        assert_eq!(again.encode().len(), old + 4096);
+        assert_eq!(again.stripped(), base);
+    }
+
+    #[test]
+    fn a_reserve_with_something_in_it_is_never_taken_into_use() {
+        let mut base = header(Some(100));
+        base.items.iter_mut().filter(|item| item.is_reserve()).for_each(|item| item.data[99] = 1);
+        assert!(base.grown(&signature(), base.encode().len(), 4096).is_none());
+    }
+
+    #[test]
+    fn a_mark_with_a_length_beyond_the_limit_is_none() {
+        let mut signed = header(Some(4128)).grown(&signature(), 4304, 4096).unwrap();
+        let last = signed.items.iter_mut().find(|item| item.is_reserve()).unwrap();
+        let end = last.data.len();
+        last.data[end - 8..].copy_from_slice(&(1u64 << 40).to_be_bytes());
+        assert!(signed.stripped().reserve().unwrap() < RESERVE_BYTES_MAX);
+    }
 }

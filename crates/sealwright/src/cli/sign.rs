@@ -1,12 +1,14 @@
 //! `sealwright sign`.
 
 pub(crate) mod format_options;
+pub(crate) mod paths;
+pub(crate) mod writing;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use sealwright_client::apply::OutputDirectory;
+use sealwright_client::apply::{OutputDirectory, Policy};
 use sealwright_client::batch::{self, Observer, Stop, Summary};
 use sealwright_client::connection::{Connection, Priority};
 use sealwright_client::error::Error;
@@ -18,6 +20,8 @@ use serde::Serialize;
 
 use crate::cli::Context;
 use crate::cli::sign::format_options::{FormatArgs, FormatName};
+use crate::cli::sign::paths::PathArgs;
+use crate::cli::sign::writing::WritingArgs;
 use crate::config::{KEY_VARIABLE, Places};
 use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
@@ -62,9 +66,10 @@ pub(crate) struct Args {
     salt: bool,
     #[command(flatten)]
     of_formats: FormatArgs,
-    /// Files, or directories with -r; `-` signs standard input (--format detached).
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    writing: WritingArgs,
+    #[command(flatten)]
+    files: PathArgs,
 }
 
 /// `--if-signed`.
@@ -93,23 +98,29 @@ enum HashArg {
 
 /// Carries out `sign` over the embedded default.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
-    let streamed = args.paths.iter().any(|path| path == Path::new(source::stdin::NAME));
-    if streamed && (args.paths.len() > 1 || args.output.is_some() || args.recursive) {
+    let streamed = args.files.names_standard_input();
+    let alone = args.files.paths.len() == 1 && args.files.files_from.is_none();
+    if streamed && (!alone || args.output.is_some() || args.recursive) {
         return Err(Failure::usage(
             "standard input (-) is signed alone",
-            "Name - as the only path, without -r and --output.",
+            "Name - as the only path, without -r, --output and --files-from.",
         ));
     }
+    let paths = args.files.all()?;
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
     let places = Places::from_environment().map_err(|error| {
         Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
     })?;
+    if !args.dry_run {
+        writing::recover(&places.state)?;
+    }
+    let request = request(&args, args.writing.policy(&places.state)?)?;
     let embedded = Embedded::start(&places).await?;
     let outcome = if streamed {
-        sign_standard_input(&args, &embedded.connection, context).await
+        sign_standard_input(&args, request, &embedded.connection, context).await
     } else {
-        sign_files(&args, &embedded.connection, context, &stop).await
+        sign_files(&args, &paths, request, &embedded.connection, context, &stop).await
     };
     embedded.stop().await;
     outcome
@@ -117,15 +128,17 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
 
 async fn sign_files(
     args: &Args,
+    paths: &[PathBuf],
+    request: Request,
     connection: &Connection,
     context: Context,
     stop: &Stop,
 ) -> Result<Exit, Failure> {
     let output = output_directory(args)?;
-    let signer = Signer::new(connection.clone(), &args.key, request(args)?, output).await;
+    let signer = Signer::new(connection.clone(), &args.key, request, output).await;
     let signer = Arc::new(signer.map_err(|error| refused(&error))?);
     let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(&args.paths, directories);
+    let listing = source::list(paths, directories);
     let mut printer = Printer { output: Output::new(context, listing.len()), dry_run: args.dry_run };
     let jobs = args.jobs.map_or_else(batch::default_jobs, usize::from);
     let summary = batch::sign(&signer, listing, jobs, stop, &mut printer).await;
@@ -134,7 +147,7 @@ async fn sign_files(
     if summary.not_begun > 0 {
         terminal::err("Stopped. Run the same command again to go on: finished files are left as they are.");
     } else {
-        printer.output.retry(&command(args), &args.paths);
+        printer.output.retry(&command(args), &args.files.words(), &args.files.paths);
     }
     Ok(if summary.failed > 0 || summary.not_begun > 0 { Exit::Failed } else { Exit::Done })
 }
@@ -151,12 +164,12 @@ fn output_directory(args: &Args) -> Result<Option<OutputDirectory>, Failure> {
 
 async fn sign_standard_input(
     args: &Args,
+    request: Request,
     connection: &Connection,
     context: Context,
 ) -> Result<Exit, Failure> {
-    let signer = Signer::new(connection.clone(), &args.key, request(args)?, None)
-        .await
-        .map_err(|error| refused(&error))?;
+    let signer =
+        Signer::new(connection.clone(), &args.key, request, None).await.map_err(|error| refused(&error))?;
     let signed = Arc::new(signer).sign_stream(std::io::stdin()).await;
     let signed = signed.map_err(|error| {
         Failure::failed(format!("standard input: {}", Failure::chain(&error)), error.advice())
@@ -178,7 +191,7 @@ async fn sign_standard_input(
     })
 }
 
-fn request(args: &Args) -> Result<Request, Failure> {
+fn request(args: &Args, policy: Policy) -> Result<Request, Failure> {
     let options = SignOptions {
         hash: match args.hash {
             HashArg::Sha256 => HashAlgorithm::Sha256,
@@ -201,6 +214,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
         salt: args.salt,
         effect: if args.dry_run { Effect::DryRun } else { Effect::Write },
         priority: Priority::Interactive,
+        policy,
     })
 }
 
@@ -237,6 +251,7 @@ fn command(args: &Args) -> Vec<String> {
         ("--salt", args.salt),
     ];
     words.extend(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| (*flag).to_owned()));
+    words.extend(args.writing.words());
     words
 }
 

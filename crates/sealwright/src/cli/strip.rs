@@ -11,6 +11,9 @@ use sealwright_client::strip::{StripReport, Stripped, strip};
 use serde::Serialize;
 
 use crate::cli::Context;
+use crate::cli::sign::paths::PathArgs;
+use crate::cli::sign::writing;
+use crate::config::Places;
 use crate::failure::{Exit, Failure};
 use crate::output::{FailureView, Output, PathView, milliseconds, shown};
 use crate::terminal;
@@ -30,9 +33,8 @@ pub(crate) struct Args {
     /// Check everything, write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Files, or directories with -r.
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    files: PathArgs,
 }
 
 /// Carries out `strip`.
@@ -48,8 +50,13 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
         ),
     };
     let directory = Arc::new(directory);
+    let paths = args.files.all()?;
+    // A half-written package is none that could be stripped; without a home there is nothing to recover.
+    if let (Effect::Write, Ok(places)) = (effect, Places::from_environment()) {
+        writing::recover(&places.state)?;
+    }
     let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(&args.paths, directories);
+    let listing = source::list(&paths, directories);
     let mut printer = Printer { output: Output::new(context, listing.len()), counts: Counts::default() };
     for (path, error) in listing.failed {
         printer.take(&StripReport::failed(path, error));
@@ -78,7 +85,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     printer.output.finish();
     terminal::err(&printer.counts.line(stopped, args.dry_run));
     if stopped == 0 {
-        printer.output.retry(&command(&args), &args.paths);
+        printer.output.retry(&command(&args), &args.files.words(), &args.files.paths);
     }
     Ok(if printer.counts.failed > 0 || stopped > 0 { Exit::Failed } else { Exit::Done })
 }

@@ -1,0 +1,231 @@
+//! Files committed together: each step is done for all of them before the next, so that they share syncs. A result
+//! is only given when its file, and the directory of its name, are on the disk.
+//!
+//! ```text
+//! all written (temporaries) or recorded (undo) -> all synced, one journal for all records
+//!     -> all checked again, then renamed or written in place -> written files synced, each directory once
+//!     -> all read back -> the journal goes
+//! ```
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use rustix::fs::{Advice, Mode, OFlags};
+use rustix::io::Errno;
+use sealwright_formats::source::ReadAt as _;
+use sealwright_formats::splice::Edits;
+
+use crate::apply::in_place::roll_back;
+use crate::apply::journal::{Journal, StateDirectory};
+use crate::apply::undo::Record;
+use crate::apply::{How, Staged, Target, Written, length, sync_directory};
+use crate::error::Error;
+
+/// Files of one group at most.
+pub const FILES_MAX: usize = 64;
+/// Bytes of edits in one group: their undo records fit in one journal, and in memory.
+pub const EDIT_BYTES_MAX: u64 = 16 << 20;
+
+/// One file on its way.
+struct Member {
+    staged: Staged,
+    edits: Edits,
+    /// Only in place.
+    record: Option<Record>,
+    /// Whether bytes of the file itself may have changed.
+    touched: bool,
+    /// Whether it is neither old nor new, so that its record must stay.
+    open: bool,
+    failed: Option<Error>,
+}
+
+/// Commits files as one group; a failure of one does not hold back the others. The results are in the same order.
+#[must_use]
+pub fn commit(files: Vec<(Staged, Edits)>) -> Vec<Result<Written, Error>> {
+    let member =
+        |(staged, edits)| Member { staged, edits, record: None, touched: false, open: false, failed: None };
+    let mut members: Vec<Member> = files.into_iter().map(member).collect();
+    each(&mut members, Member::write);
+    each(&mut members, Member::sync_temporary);
+    let journal = record(&mut members);
+    each(&mut members, Member::switch);
+    each(&mut members, Member::sync_in_place);
+    sync_directories(&mut members);
+    for member in &mut members {
+        member.undo_if_failed();
+    }
+    each(&mut members, Member::read_back);
+    if let Some(journal) = journal {
+        settle(journal, &mut members);
+    }
+    members.into_iter().map(Member::outcome).collect()
+}
+
+/// Runs a step for every file that has not failed.
+fn each(members: &mut [Member], step: impl Fn(&mut Member) -> Result<(), Error>) {
+    for member in members.iter_mut().filter(|member| member.failed.is_none()) {
+        member.failed = step(member).err();
+    }
+}
+
+impl Member {
+    /// The temporary is written, or the record made; the file itself is not touched.
+    fn write(&mut self) -> Result<(), Error> {
+        let source = &self.staged.source;
+        if self.edits.old_len() != source.len() {
+            return Err(Error::Internal("edits for another length"));
+        }
+        match &mut self.staged.how {
+            How::Replace(replacement) => replacement.write(source, &self.staged.target.dir_path, &self.edits),
+            How::InPlace(in_place) => {
+                self.record = Some(in_place.record(source, &self.edits)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn sync_temporary(&mut self) -> Result<(), Error> {
+        match &self.staged.how {
+            How::Replace(replacement) => replacement.sync(&self.staged.target.dir_path, self.edits.new_len()),
+            How::InPlace(_) => Ok(()),
+        }
+    }
+
+    /// From here on a reader sees the new file.
+    fn switch(&mut self) -> Result<(), Error> {
+        self.staged.source.check_unchanged()?;
+        match &mut self.staged.how {
+            How::Replace(replacement) => replacement.rename(&self.staged.target),
+            How::InPlace(in_place) => {
+                self.touched = true;
+                in_place.write(&self.staged.source, &self.edits).map(|_| ())
+            }
+        }
+    }
+
+    fn sync_in_place(&mut self) -> Result<(), Error> {
+        match &self.staged.how {
+            How::Replace(_) => Ok(()),
+            How::InPlace(in_place) => rustix::fs::fsync(in_place.file()).map_err(|error| {
+                Error::write(&self.staged.target.dir_path, self.edits.new_len(), error.into())
+            }),
+        }
+    }
+
+    /// A file that could not be written whole is put back at once; if that fails its record stays.
+    fn undo_if_failed(&mut self) {
+        if let (Some(_), true, How::InPlace(in_place), Some(record)) =
+            (&self.failed, self.touched, &self.staged.how, &self.record)
+        {
+            self.open = roll_back(in_place.file(), record).is_err();
+        }
+    }
+
+    fn read_back(&mut self) -> Result<(), Error> {
+        read_back(&self.staged.target, self.staged.result(), &self.edits)
+    }
+
+    fn outcome(self) -> Result<Written, Error> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => Ok(self.staged.written(&self.edits)),
+        }
+    }
+}
+
+/// Writes the records of all files that are written in place into one journal.
+fn record(members: &mut [Member]) -> Option<Journal> {
+    let mut state: Option<Arc<StateDirectory>> = None;
+    let mut records = Vec::new();
+    for member in members.iter().filter(|member| member.failed.is_none()) {
+        if let (How::InPlace(in_place), Some(record)) = (&member.staged.how, &member.record) {
+            state.get_or_insert_with(|| Arc::clone(in_place.state()));
+            records.push(record.clone());
+        }
+    }
+    match state?.begin(&records) {
+        Ok(journal) => Some(journal.armed()),
+        Err(error) => {
+            let mut error = Some(error);
+            let recorded = |member: &&mut Member| member.record.is_some() && member.failed.is_none();
+            for member in members.iter_mut().filter(recorded) {
+                member.failed = Some(error.take().unwrap_or(Error::WithOthers));
+            }
+            None
+        }
+    }
+}
+
+/// Ends the journal but for files that could be put back neither to old nor to new.
+fn settle(journal: Journal, members: &mut [Member]) {
+    let open: Vec<Record> =
+        members.iter().filter(|member| member.open).filter_map(|member| member.record.clone()).collect();
+    if let Err(error) = journal.settle(&open) {
+        tracing::warn!(error = %error, "undo record not rewritten; the old one stays");
+    }
+    for member in members.iter_mut().filter(|member| member.open) {
+        if let Some(source) = member.failed.take() {
+            member.failed = Some(Error::HalfWritten { source: Box::new(source) });
+        }
+    }
+}
+
+/// Each directory once, whatever number of names in it changed.
+fn sync_directories(members: &mut [Member]) {
+    let mut synced: HashMap<(u64, u64), bool> = HashMap::new();
+    for member in members.iter_mut().filter(|member| member.failed.is_none()) {
+        if matches!(member.staged.how, How::InPlace(_)) {
+            continue;
+        }
+        let target = &member.staged.target;
+        let id = rustix::fs::fstat(&target.dir).map(|stat| (stat.st_dev, stat.st_ino)).unwrap_or_default();
+        match synced.get(&id) {
+            Some(true) => {}
+            Some(false) => member.failed = Some(Error::WithOthers),
+            None => {
+                member.failed = sync_directory(&target.dir, &target.dir_path).err();
+                synced.insert(id, member.failed.is_none());
+            }
+        }
+    }
+}
+
+/// Opens the result by its name, as a stranger would, and compares every changed byte.
+fn read_back(target: &Target, written: &File, edits: &Edits) -> Result<(), Error> {
+    let path = target.path();
+    let io = |error: io::Error| Error::io("read back", &path, error);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let named = rustix::fs::openat(&target.dir, &target.name, flags, Mode::empty());
+    let file = match named {
+        Ok(named) => File::from(named),
+        // A mode without read permission for the owner: our own descriptor is the same inode.
+        Err(Errno::ACCESS) => written.try_clone().map_err(io)?,
+        Err(error) => return Err(io(error.into())),
+    };
+    let now = rustix::fs::fstat(&file).map_err(|error| io(error.into()))?;
+    let then = rustix::fs::fstat(written).map_err(|error| io(error.into()))?;
+    if (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino) {
+        return Err(Error::Changed { what: "another file took its name right after it was written" });
+    }
+    if u64::try_from(now.st_size) != Ok(edits.new_len()) {
+        return Err(Error::ReadBack { offset: edits.new_len() });
+    }
+    let (mut old, mut new) = (0u64, 0u64);
+    for edit in edits.as_slice() {
+        new = new.saturating_add(edit.offset.saturating_sub(old));
+        let mut there = vec![0; edit.insert.len()];
+        // The bytes are on the disk by now; let the comparison fetch them from there, and them alone.
+        let _ = rustix::fs::fadvise(&file, new, NonZeroU64::new(length(&edit.insert)), Advice::DontNeed);
+        file.read_exact_at(&mut there, new).map_err(io)?;
+        if there != edit.insert {
+            return Err(Error::ReadBack { offset: new });
+        }
+        new = new.saturating_add(length(&edit.insert));
+        old = edit.offset.saturating_add(edit.remove);
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Small file systems of known kinds for tests, in files mounted by the loop device. Only root can mount: for
+//! anybody else there is none, and the test says so.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sealwright_testkit::tools;
+use tempfile::TempDir;
+
+/// A mounted file system; unmounted when dropped.
+pub(crate) struct Disk {
+    folder: TempDir,
+}
+
+impl Disk {
+    /// XFS that can share blocks, of this many MiB (300 at least).
+    pub(crate) fn xfs(mib: u64) -> Option<Self> {
+        Self::image(mib, &["mkfs.xfs", "-q", "-m", "reflink=1"])
+    }
+
+    /// ext4, of this many MiB.
+    pub(crate) fn ext4(mib: u64) -> Option<Self> {
+        Self::image(mib, &["mkfs.ext4", "-q", "-m", "0", "-F"])
+    }
+
+    /// tmpfs, of this many KiB.
+    pub(crate) fn tmpfs(kib: u64) -> Option<Self> {
+        let disk = Self { folder: folder()? };
+        let size = format!("size={kib}k");
+        tools::succeed(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(disk.path()));
+        Some(disk)
+    }
+
+    fn image(mib: u64, mkfs: &[&str]) -> Option<Self> {
+        let disk = Self { folder: folder()? };
+        let image = disk.folder.path().join("image");
+        std::fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        tools::succeed(Command::new(mkfs[0]).args(&mkfs[1..]).arg(&image));
+        tools::succeed(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(disk.path()));
+        Some(disk)
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("disk")
+    }
+
+    /// Leaves about this many bytes free, in a file named `filler`.
+    pub(crate) fn fill_but(&self, free: u64) {
+        let filler = self.path().join("filler");
+        drop(std::fs::remove_file(&filler));
+        let stat = rustix::fs::statvfs(self.path()).unwrap();
+        let len = (stat.f_bavail * stat.f_frsize).saturating_sub(free);
+        let file = std::fs::File::create(filler).unwrap();
+        if len > 0 {
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len).unwrap();
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}
+
+fn folder() -> Option<TempDir> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not root: no file system can be mounted, this part of the test is left out");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("disk")).unwrap();
+    Some(folder)
+}
+
+/// Temporaries of ours below a folder.
+pub(crate) fn temporaries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".sealwright-")).collect()
+}
+
+/// Undo records of a home.
+pub(crate) fn records(home: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(home.join("state")) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().path()).filter(|path| !path.ends_with("lock")).collect()
+}
