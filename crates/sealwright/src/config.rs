@@ -67,10 +67,7 @@ pub(crate) fn signer_environment() -> Vec<(&'static str, std::ffi::OsString)> {
     const LOG: &[&str] = &["SEALWRIGHT_LOG"];
     const CLOCK: &[&str] = &["LD_PRELOAD", "FAKETIME", "FAKETIME_SHARED"];
     let passed = if cfg!(debug_assertions) { [LOG, CLOCK].concat() } else { LOG.to_vec() };
-    passed
-        .into_iter()
-        .filter_map(|name| variable(name).map(|value| (name, value.into_os_string())))
-        .collect()
+    passed.into_iter().filter_map(|name| variable(name).map(|value| (name, value.into_os_string()))).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the file that reads the environment")]

@@ -80,11 +80,7 @@ impl Front {
     ///
     /// # Errors
     /// As for [`Self::start`].
-    pub async fn start_with(
-        config: Config,
-        store_folder: &Path,
-        launcher: Launcher,
-    ) -> Result<Self, Error> {
+    pub async fn start_with(config: Config, store_folder: &Path, launcher: Launcher) -> Result<Self, Error> {
         let signer = launcher().map_err(Error::SignerSocket)?;
         Self::start_on(config, store_folder, signer, Some(launcher)).await
     }

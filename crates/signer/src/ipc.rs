@@ -49,7 +49,7 @@ pub(crate) fn serve(
     };
     answers.send(0, Response::Ready(service.ready()));
     let queue = Queue::new();
-    std::thread::scope(|scope| {
+    let served = std::thread::scope(|scope| {
         let worker = Worker { service: &service, answers: &answers, queue: &queue };
         for number in 0..workers {
             let started = std::thread::Builder::new()
@@ -63,7 +63,9 @@ pub(crate) fn serve(
         let read = read_requests(socket, &queue);
         queue.close();
         read
-    })
+    });
+    service.close();
+    served
 }
 
 /// Threads that work: one a processor. Asked before the sandbox, which hides the files that say it.

@@ -15,19 +15,19 @@
 //!
 //! Reading order: [`run`], `process.rs`, `confine.rs`, `ipc.rs`, `service.rs`, `seal.rs`, `backend.rs`. `docs/WIRE.md` has the bytes.
 
-#![forbid(unsafe_code)]
-
 mod backend;
 mod cache;
 mod certify;
 mod clock;
 mod confine;
+mod count;
 mod create;
 mod error;
 mod files;
 mod floor;
 mod import;
 mod ipc;
+mod memory;
 mod opened;
 mod packets;
 mod process;
