@@ -175,6 +175,9 @@ codes! {
     /// A key type does not sign and verify on this processor.
     SelfTestFailed = 55 "self-test-failed" Operator No Internal 503 1
         "Nothing is signed on this machine until it passes. Try another build or machine, and report it.";
+    /// The signer cannot confine itself, or cannot lock memory for secrets.
+    ConfinementFailed = 56 "confinement-failed" Operator No FailedPrecondition 503 1
+        "Allow the signer seccomp filters and at least 16 KiB of locked memory (ulimit -l).";
 
     // Availability.
     /// The signer process ended with the request in its hands.

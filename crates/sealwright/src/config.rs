@@ -65,6 +65,20 @@ pub(crate) struct NoHome;
 /// `SEALWRIGHT_KEY`: the key of `sign` when `--key` is not given.
 pub(crate) const KEY_VARIABLE: &str = "SEALWRIGHT_KEY";
 
+/// `SEALWRIGHT_REQUIRE_SANDBOX`: if set (and not empty), nothing is signed on a kernel without Landlock.
+pub(crate) fn require_sandbox() -> bool {
+    variable("SEALWRIGHT_REQUIRE_SANDBOX").is_some()
+}
+
+/// What of our environment the signer gets: the filter of its log. Nothing else that somebody has put there reaches
+/// the process with the keys; only test builds let the false clock of faketime through.
+pub(crate) fn signer_environment() -> Vec<(&'static str, std::ffi::OsString)> {
+    const LOG: &[&str] = &["SEALWRIGHT_LOG"];
+    const CLOCK: &[&str] = &["LD_PRELOAD", "FAKETIME", "FAKETIME_SHARED"];
+    let passed = if cfg!(debug_assertions) { [LOG, CLOCK].concat() } else { LOG.to_vec() };
+    passed.into_iter().filter_map(|name| variable(name).map(|value| (name, value.into_os_string()))).collect()
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the file that reads the environment")]
 fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)

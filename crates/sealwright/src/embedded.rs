@@ -5,14 +5,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
 use sealwright_client::connection::Connection;
-use sealwright_server::Front;
+use sealwright_server::{Front, Launcher};
+use sealwright_signer::{Landlock, Walls};
 use tonic::transport::{Channel, Endpoint, Server, Uri};
 
-use crate::config::Places;
+use crate::config::{self, Places};
 use crate::failure::{Exit, Failure};
 
 /// Bytes in flight in each direction of the in-memory stream.
@@ -26,13 +28,19 @@ pub(crate) struct SignerArgs {
     /// Directory of root key, data key and floors.
     #[arg(long, value_name = "DIR")]
     root: PathBuf,
+    /// Does not start on a kernel without Landlock.
+    #[arg(long)]
+    require_sandbox: bool,
+    /// User ids that may hold the other end of the socket, beside the signer's own and root.
+    #[arg(long, value_name = "UID")]
+    front_uid: Vec<u32>,
 }
 
 /// A running front and signer.
 pub(crate) struct Embedded {
     /// Talks to the front as to any server.
     pub(crate) connection: Connection,
-    signer: SignerProcess,
+    signers: Arc<Signers>,
     front: tokio::task::JoinHandle<()>,
 }
 
@@ -42,10 +50,12 @@ impl Embedded {
     /// # Errors
     /// The store cannot be opened, the signer cannot start (wrong root key, permissions).
     pub(crate) async fn start(places: &Places) -> Result<Self, Failure> {
-        let (ours, theirs) = UnixStream::pair()
-            .map_err(|error| Failure::failed(format!("cannot make a socket: {error}"), "Try again."))?;
-        let signer = SignerProcess::spawn(theirs, places)?;
-        let front = Front::start(sealwright_server::Config::default(), &places.store, ours)
+        let signers = Arc::new(Signers::new(places));
+        let launcher: Launcher = {
+            let signers = Arc::clone(&signers);
+            Arc::new(move || signers.launch())
+        };
+        let front = Front::start_with(sealwright_server::Config::default(), &places.store, launcher)
             .await
             .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
         let (client_half, server_half) = tokio::io::duplex(DUPLEX_BYTES);
@@ -57,7 +67,7 @@ impl Embedded {
             }
         });
         let channel = channel_over(client_half).await?;
-        Ok(Self { connection: Connection::new(channel), signer, front })
+        Ok(Self { connection: Connection::new(channel), signers, front })
     }
 
     /// Ends front and signer.
@@ -65,7 +75,7 @@ impl Embedded {
         drop(self.connection);
         self.front.abort();
         let _ = self.front.await;
-        self.signer.wait();
+        self.signers.stop();
     }
 }
 
@@ -81,35 +91,73 @@ async fn channel_over(half: tokio::io::DuplexStream) -> Result<Channel, Failure>
         .map_err(|error| Failure::failed(Failure::chain(&error), "Please report it."))
 }
 
-/// The signer child. It leaves by itself when its socket is closed; nothing it needs is on the command line
-/// but the directory of the root key.
-struct SignerProcess(Child);
+/// The signer child, and those that follow it if it dies. It leaves by itself when its socket is closed; nothing it
+/// needs is on the command line but the directory of the root key.
+struct Signers {
+    root: PathBuf,
+    require_sandbox: bool,
+    state: Mutex<Children>,
+}
 
-impl SignerProcess {
-    fn spawn(socket: UnixStream, places: &Places) -> Result<Self, Failure> {
-        // The running file itself, even if another was installed over it meanwhile.
-        Command::new("/proc/self/exe")
-            .arg("signer")
-            .arg("--root")
-            .arg(&places.root)
-            .stdin(Stdio::from(OwnedFd::from(socket)))
-            .stdout(Stdio::null())
-            .spawn()
-            .map(Self)
-            .map_err(|error| Failure::failed(format!("cannot start the signer: {error}"), "Try again."))
+#[derive(Default)]
+struct Children {
+    living: Option<Child>,
+    stopped: bool,
+}
+
+impl Signers {
+    fn new(places: &Places) -> Self {
+        Self {
+            root: places.root.clone(),
+            require_sandbox: config::require_sandbox(),
+            state: Mutex::default(),
+        }
     }
 
-    fn wait(mut self) {
+    /// Starts a signer; what is left of the one before goes first.
+    fn launch(&self) -> std::io::Result<UnixStream> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = state.living.take() {
+            end(before);
+        }
+        if state.stopped {
+            return Err(std::io::Error::other("the program is ending"));
+        }
+        let (ours, theirs) = UnixStream::pair()?;
+        // The running file itself, even if another was installed over it meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("signer").arg("--root").arg(&self.root);
+        if self.require_sandbox {
+            command.arg("--require-sandbox");
+        }
+        command
+            .env_clear()
+            .envs(config::signer_environment())
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null());
+        state.living = Some(command.spawn()?);
+        Ok(ours)
+    }
+
+    /// Waits until the last one has left; its socket is closed.
+    fn stop(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.stopped = true;
+        let Some(mut child) = state.living.take() else { return };
         let deadline = Instant::now().checked_add(SIGNER_EXIT_MS_MAX);
-        while matches!(self.0.try_wait(), Ok(None)) {
+        while matches!(child.try_wait(), Ok(None)) {
             if deadline.is_none_or(|deadline| Instant::now() >= deadline) {
-                let _ = self.0.kill();
-                let _ = self.0.wait();
-                return;
+                return end(child);
             }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+/// At once.
+fn end(mut child: Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// The body of the `signer` command: serves the socket on standard input until it is closed.
@@ -122,7 +170,9 @@ pub(crate) fn signer(args: &SignerArgs) -> Result<Exit, Failure> {
         )
     })?;
     let config = sealwright_signer::Config { root: args.root.clone(), create: true, socket };
-    Ok(sealwright_signer::run(config).map_or_else(
+    let landlock = if args.require_sandbox { Landlock::Required } else { Landlock::IfPresent };
+    let walls = Walls { landlock, peers: args.front_uid.clone() };
+    Ok(sealwright_signer::run(config, &walls).map_or_else(
         |error| {
             // Front was told, and says it to the user: once is enough.
             tracing::info!(error = &error as &dyn std::error::Error, "the signer ends");

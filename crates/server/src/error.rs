@@ -9,8 +9,8 @@ pub enum Error {
     /// The signer does not serve; it says why.
     #[error("the signer does not serve: {0}")]
     Signer(Fault),
-    /// The socket to the signer cannot be used.
-    #[error("the socket to the signer cannot be used")]
+    /// The signer cannot be started, or the socket to it cannot be used.
+    #[error("the signer cannot be started or spoken to")]
     SignerSocket(#[source] std::io::Error),
     /// The store does not open.
     #[error("the store does not open")]

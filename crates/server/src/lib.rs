@@ -35,6 +35,7 @@ mod signer_client;
 pub use error::Error;
 pub use policy::{Grant, Grants, Principal};
 pub use registry::Facts;
+pub use signer_client::Launcher;
 
 /// What an operator can set.
 #[derive(Clone, Copy, Debug)]
@@ -65,12 +66,31 @@ pub(crate) struct Inner {
 }
 
 impl Front {
-    /// Opens the store in `store_folder` and waits until the signer at the other end of `signer` is ready. Must be called inside a Tokio
-    /// runtime with input, output and time enabled, and be used inside it.
+    /// Opens the store in `store_folder` and waits until the signer at the other end of `signer` is ready. Must be
+    /// called inside a Tokio runtime with input, output and time enabled, and be used inside it. When that signer
+    /// ends, signing ends: see [`Self::start_with`].
     ///
     /// # Errors
     /// [`Error::Store`], [`Error::SignerSocket`], [`Error::Signer`].
     pub async fn start(config: Config, store_folder: &Path, signer: UnixStream) -> Result<Self, Error> {
+        Self::start_on(config, store_folder, signer, None).await
+    }
+
+    /// The same with a signer that `launcher` starts, now and whenever it has died.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub async fn start_with(config: Config, store_folder: &Path, launcher: Launcher) -> Result<Self, Error> {
+        let signer = launcher().map_err(Error::SignerSocket)?;
+        Self::start_on(config, store_folder, signer, Some(launcher)).await
+    }
+
+    async fn start_on(
+        config: Config,
+        store_folder: &Path,
+        signer: UnixStream,
+        launcher: Option<Launcher>,
+    ) -> Result<Self, Error> {
         signer.set_nonblocking(true).map_err(Error::SignerSocket)?;
         let signer = tokio::net::UnixStream::from_std(signer).map_err(Error::SignerSocket)?;
         let store = Store::open(store_folder).await?;
@@ -78,10 +98,11 @@ impl Front {
         let largest = sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX.div_ceil(1024);
         let kib = usize::try_from(config.request_bytes_in_work_max.div_ceil(1024)).unwrap_or(usize::MAX);
         let kib = kib.max(largest).min(Semaphore::MAX_PERMITS);
+        let signer = signer_client::SignerClient::connect(signer, launcher).await.map_err(Error::Signer)?;
         let inner = Inner {
             registry: registry::Registry::new(store.clone()),
             store,
-            signer: signer_client::SignerClient::connect(signer).await.map_err(Error::Signer)?,
+            signer,
             request_kib: Arc::new(Semaphore::new(kib)),
             request_kib_max: u32::try_from(kib).unwrap_or(u32::MAX),
         };

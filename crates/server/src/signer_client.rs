@@ -1,30 +1,26 @@
-//! The other end of the socket to the key process: many requests in flight by their number, deadlines, and a
-//! typed failure for everyone when the process dies.
+//! The other end of the socket to the key process: many requests in flight by their number, deadlines, and when
+//! the process dies another one, and the same requests once more (`link.rs`; one socket is `line.rs`).
 //!
 //! Signing requests of concurrent groups cross together: while a few batches are with the signer, further groups
 //! queue, and the next free place takes all of them that fit one frame, people before machines (`queue.rs`).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use prost::Message as _;
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
-use sealwright_proto::frame;
 use sealwright_proto::signer_v1::{self as wire, from_signer::Response, to_signer};
 use sealwright_proto::status::{Code, Fault};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+mod line;
+mod link;
 mod queue;
 
-/// Frames that wait to be written; the queue in front of them does the batching.
-const FRAMES_QUEUED_MAX: usize = 8;
+use line::Line;
+use link::Link;
+
+pub use link::Launcher;
 
 /// Items of one group with the sealed key they are for; all of one key.
 pub(crate) struct Job {
@@ -38,12 +34,6 @@ pub(crate) struct Job {
 /// What came of each item.
 pub(crate) type Signed = Vec<Result<SignedItem, Fault>>;
 
-/// How long the signer may take to say that it is ready: it opens its keys and tests each algorithm once.
-const READY_DEADLINE: Duration = Duration::from_secs(60);
-
-/// The protocol that we speak.
-const PROTOCOL_VERSION: u32 = 1;
-
 /// See the module. When the last clone is gone, the socket is closed and the signer leaves.
 #[derive(Clone)]
 pub(crate) struct SignerClient {
@@ -53,21 +43,19 @@ pub(crate) struct SignerClient {
 }
 
 impl SignerClient {
-    /// Waits until the signer says that it is ready, and starts the tasks that serve the socket.
+    /// Waits until the signer says that it is ready, and starts the tasks that serve the socket. When it dies,
+    /// `launcher` starts another; without one it stays gone.
     ///
     /// # Errors
     /// What the signer says that keeps it from serving; [`Code::SignerGone`], [`Code::DeadlineExceeded`].
-    pub(crate) async fn connect(socket: UnixStream) -> Result<Self, Fault> {
-        let (mut reading, writing) = socket.into_split();
-        let greeting = tokio::time::timeout(READY_DEADLINE, read_one(&mut reading));
-        let ready = ready(greeting.await.map_err(|_| too_late())?)?;
-        tracing::debug!(root_key = ready.root_key_id, data_key = ready.data_key_id, "the signer is ready");
-        let (frames, queued) = mpsc::channel(FRAMES_QUEUED_MAX);
-        let waiting = Arc::new(Waiting::default());
-        tokio::spawn(read_all(reading, Arc::clone(&waiting)));
-        tokio::spawn(write_all(writing, queued, Arc::clone(&waiting)));
-        let link = Link { frames, waiting };
-        Ok(Self { queue: queue::Queue::start(link.clone()), link, data_key_id: ready.data_key_id.into() })
+    pub(crate) async fn connect(
+        socket: tokio::net::UnixStream,
+        launcher: Option<Launcher>,
+    ) -> Result<Self, Fault> {
+        let line = Line::open(socket).await?;
+        let data_key_id = line.data_key_id();
+        let link = Link::start(line, launcher);
+        Ok(Self { queue: queue::Queue::start(link.clone()), link, data_key_id })
     }
 
     /// The data key under which the signer seals, in hexadecimal.
@@ -122,27 +110,6 @@ fn key_material(response: Response) -> Result<KeyMaterial, Fault> {
     }
 }
 
-/// The first message: ready, or why not.
-fn ready(greeting: Result<Option<wire::FromSigner>, frame::Error>) -> Result<wire::Ready, Fault> {
-    match greeting {
-        Ok(Some(wire::FromSigner { id: 0, response: Some(Response::Ready(ready)) })) => {
-            if ready.version == PROTOCOL_VERSION {
-                return Ok(ready);
-            }
-            let message =
-                format!("the signer speaks version {}, front version {PROTOCOL_VERSION}", ready.version);
-            Err(Fault::new(Code::Unsupported, message))
-        }
-        Ok(Some(wire::FromSigner { response: Some(Response::Failure(failure)), .. })) => Err(failure.into()),
-        Ok(Some(_)) => Err(other_answer()),
-        Ok(None) => Err(gone()),
-        Err(error) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "the signer's greeting failed");
-            Err(gone())
-        }
-    }
-}
-
 fn other_answer() -> Fault {
     Fault::new(Code::Internal, "the signer answered something else than it was asked")
 }
@@ -153,133 +120,4 @@ fn gone() -> Fault {
 
 fn too_late() -> Fault {
     Fault::new(Code::DeadlineExceeded, "the signer did not answer in time")
-}
-
-/// One socket.
-#[derive(Clone)]
-struct Link {
-    frames: mpsc::Sender<Vec<u8>>,
-    waiting: Arc<Waiting>,
-}
-
-impl Link {
-    /// Sends one request and waits for its answer; a failure of the whole request is an error.
-    async fn ask(&self, request: to_signer::Request, deadline: Instant) -> Result<Response, Fault> {
-        let (id, answer) = self.waiting.enter()?;
-        let message = wire::ToSigner { id, request: Some(request) };
-        let frame = match frame::encode(&message) {
-            Ok(frame) => frame,
-            Err(error) => {
-                self.waiting.leave(id);
-                return Err(Fault::new(Code::LimitExceeded, error.to_string()));
-            }
-        };
-        let answered = async {
-            self.frames.send(frame).await.map_err(|_| gone())?;
-            answer.await.map_err(|_| gone())
-        };
-        let answered = tokio::time::timeout_at(deadline, answered).await.unwrap_or_else(|_| Err(too_late()));
-        self.waiting.leave(id);
-        match answered? {
-            Response::Failure(failure) => Err(failure.into()),
-            Response::Ready(_) => Err(other_answer()),
-            response @ (Response::Sign(_) | Response::Key(_) | Response::ImportKey(_)) => Ok(response),
-        }
-    }
-}
-
-/// Who waits for which answer. The lock is held for a look-up, never across a wait.
-#[derive(Default)]
-struct Waiting(Mutex<WaitingState>);
-
-#[derive(Default)]
-struct WaitingState {
-    gone: bool,
-    last_id: u64,
-    answers: HashMap<u64, oneshot::Sender<Response>>,
-}
-
-impl Waiting {
-    fn state(&self) -> std::sync::MutexGuard<'_, WaitingState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn enter(&self) -> Result<(u64, oneshot::Receiver<Response>), Fault> {
-        let (answer, answered) = oneshot::channel();
-        let mut state = self.state();
-        if state.gone {
-            return Err(gone());
-        }
-        state.last_id = state.last_id.wrapping_add(1);
-        let id = state.last_id;
-        state.answers.insert(id, answer);
-        Ok((id, answered))
-    }
-
-    fn leave(&self, id: u64) {
-        self.state().answers.remove(&id);
-    }
-
-    /// An answer to nobody came after its deadline.
-    fn answer(&self, id: u64, response: Response) {
-        let waiting = self.state().answers.remove(&id);
-        if let Some(waiting) = waiting {
-            let _ = waiting.send(response);
-        }
-    }
-
-    /// Everyone who waits, and everyone who comes, is told that the signer is gone.
-    fn close(&self) {
-        let mut state = self.state();
-        state.gone = true;
-        state.answers.clear();
-    }
-}
-
-async fn read_all(mut socket: OwnedReadHalf, waiting: Arc<Waiting>) {
-    loop {
-        match read_one(&mut socket).await {
-            Ok(Some(wire::FromSigner { id, response: Some(response) })) => waiting.answer(id, response),
-            Ok(Some(wire::FromSigner { response: None, .. })) => {
-                tracing::error!("the signer sent an empty answer");
-                break;
-            }
-            Ok(None) => break,
-            Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "the signer's socket failed");
-                break;
-            }
-        }
-    }
-    waiting.close();
-}
-
-async fn read_one(socket: &mut OwnedReadHalf) -> Result<Option<wire::FromSigner>, frame::Error> {
-    let mut header = [0; frame::HEADER_BYTES];
-    match socket.read_exact(&mut header).await {
-        Ok(_) => (),
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(frame::Error::Io(error)),
-    }
-    let len = frame::body_len(header)?;
-    let mut body = Vec::new();
-    // Memory grows with the bytes that arrive, not with the length that is claimed.
-    let limit = u64::try_from(len).unwrap_or(u64::MAX);
-    socket.take(limit).read_to_end(&mut body).await.map_err(frame::Error::Io)?;
-    if body.len() < len {
-        return Err(frame::Error::Truncated);
-    }
-    wire::FromSigner::decode(body.as_slice()).map(Some).map_err(frame::Error::Malformed)
-}
-
-async fn write_all(mut socket: OwnedWriteHalf, mut frames: mpsc::Receiver<Vec<u8>>, waiting: Arc<Waiting>) {
-    while let Some(frame) = frames.recv().await {
-        if let Err(error) = socket.write_all(&frame).await {
-            tracing::error!(%error, "the signer's socket failed");
-            waiting.close();
-            return;
-        }
-    }
-    // Nobody will ask any more: the signer sees the end and leaves.
-    let _ = socket.shutdown().await;
 }

@@ -102,11 +102,11 @@ mod tests {
                 let (numbers, secret) = backend.generate(algorithm).unwrap();
                 let public = PublicHalf::new(1, &numbers).unwrap();
                 let cut = secret.expose()[..secret.expose().len() - 1].to_vec();
-                assert!(backend.open(&public, &Secret::new(cut)).is_err());
-                assert!(backend.open(&public, &Secret::new(Vec::new())).is_err());
+                assert!(backend.open(&public, &Secret::new(cut).unwrap()).is_err());
+                assert!(backend.open(&public, &Secret::new(Vec::new()).unwrap()).is_err());
                 let mut changed = secret.expose().to_vec();
                 *changed.last_mut().unwrap() ^= 1;
-                assert!(backend.open(&public, &Secret::new(changed)).is_err());
+                assert!(backend.open(&public, &Secret::new(changed).unwrap()).is_err());
             }
         }
     }

@@ -70,6 +70,20 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The sandbox could not be entered.
+    #[error("the signer cannot {action}")]
+    Confinement {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// What the kernel or the library said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The other end of the socket belongs to a user that is not allowed; it was told nothing.
+    #[error("the socket was opened by user {uid}, who is not allowed to use this signer")]
+    Stranger {
+        /// User id, as the kernel says.
+        uid: u32,
+    },
     /// The socket to front failed, or front broke the protocol.
     #[error("the connection to front ended")]
     Connection(#[source] frame::Error),
@@ -86,6 +100,8 @@ impl Error {
             }
             Self::RootKeyWrong { .. } => Code::RootKeyWrong,
             Self::SelfTest { .. } => Code::SelfTestFailed,
+            Self::Confinement { .. } => Code::ConfinementFailed,
+            Self::Stranger { .. } => Code::PermissionDenied,
             Self::Random | Self::Process { .. } => Code::Internal,
             Self::Connection(_) => Code::SignerGone,
         }

@@ -5,9 +5,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use zeroize::Zeroizing;
-
 use crate::error::Error;
+use crate::secret::Secret;
 
 /// A failure of the system with a file, for `map_err`.
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
@@ -47,7 +46,37 @@ pub(crate) fn check_private_directory(path: &Path) -> Result<(), Error> {
 /// # Errors
 /// [`Error::NotPrivate`] if others can read it or own it, or if it is no regular file; [`Error::Damaged`] if it is
 /// larger; [`Error::File`].
-pub(crate) fn read_private(path: &Path, limit: u64) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+pub(crate) fn read_private(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+    let Some((file, len)) = open_private(path)? else { return Ok(None) };
+    let capacity = usize::try_from(len.min(limit)).unwrap_or_default().saturating_add(1);
+    let mut bytes = Vec::with_capacity(capacity);
+    let mut bounded = file.take(limit.saturating_add(1));
+    bounded.read_to_end(&mut bytes).map_err(failed("read", path))?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
+        return Err(Error::Damaged { path: path.to_owned(), reason: "it is too large" });
+    }
+    Ok(Some(bytes))
+}
+
+/// The same into locked memory, and nowhere else.
+///
+/// # Errors
+/// Those of [`read_private`]; [`Error::Confinement`].
+pub(crate) fn read_secret(path: &Path, limit: u64) -> Result<Option<Secret>, Error> {
+    let Some((mut file, len)) = open_private(path)? else { return Ok(None) };
+    let too_large = || Error::Damaged { path: path.to_owned(), reason: "it is too large" };
+    let len = usize::try_from(len).ok().filter(|_| len <= limit).ok_or_else(too_large)?;
+    let mut read = Ok(());
+    let secret = Secret::filled(len, |bytes| {
+        read = file.read_exact(bytes);
+        Some(())
+    })?;
+    read.map_err(failed("read", path))?;
+    Ok(secret)
+}
+
+/// The file and its length.
+fn open_private(path: &Path) -> Result<Option<(File, u64)>, Error> {
     // Not blocking: a FIFO in its place must not hold us.
     let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -64,14 +93,7 @@ pub(crate) fn read_private(path: &Path, limit: u64) -> Result<Option<Zeroizing<V
     if metadata.mode() & 0o077 != 0 {
         return not_private("can be read by others; it may have been copied. Use chmod 0600");
     }
-    let capacity = usize::try_from(metadata.len().min(limit)).unwrap_or_default().saturating_add(1);
-    let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
-    let mut bounded = file.take(limit.saturating_add(1));
-    bounded.read_to_end(&mut bytes).map_err(failed("read", path))?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
-        return Err(Error::Damaged { path: path.to_owned(), reason: "it is too large" });
-    }
-    Ok(Some(bytes))
+    Ok(Some((file, metadata.len())))
 }
 
 /// Ours, or root's, who can read everything anyway.

@@ -2,22 +2,21 @@
 //! What cannot sign safely, now, is refused by name; nothing is repaired silently.
 
 mod file;
+mod message;
 mod unlock;
 
 use std::sync::Arc;
 
-use hpke::aead::AesGcm256;
+use hpke::aead::{AeadTag, AesGcm256};
 use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable as _, Kem, OpModeR, Serializable as _};
-use prost::Message as _;
 use sealwright_crypto::error::Error as CryptoError;
 use sealwright_crypto::openpgp::certificate::{Certificate, Component as Listed};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_proto::convert::keys::{IMPORT_INFO, ImportKey, KeyMaterial, SignerImport};
 use sealwright_proto::limits::{IMPORT_BYTES_MAX, PASSPHRASE_BYTES_MAX};
 use sealwright_proto::names::KeyName;
-use sealwright_proto::signer_v1::ImportSecret;
 use sealwright_proto::status::{Code, Fault};
 
 use crate::backend::{Backend as _, software::Software};
@@ -30,12 +29,15 @@ use crate::root::Sealer;
 use crate::seal::{Primary, StoredComponent, StoredKey};
 use crate::secret::Secret;
 use file::{Protection, SecretFile, SecretPacket};
+use message::Message;
 
 type HpkeKem = X25519HkdfSha256;
 
 /// The HPKE key pair of this process: new at each start, so that a recorded import opens nowhere later.
+///
+/// The private key is derived from its seed, in locked memory, for each import.
 pub(crate) struct ImportKeys {
-    private: <HpkeKem as Kem>::PrivateKey,
+    seed: Secret,
     public: <HpkeKem as Kem>::PublicKey,
 }
 
@@ -44,8 +46,8 @@ impl ImportKeys {
     /// [`Error::Random`].
     pub(crate) fn new() -> Result<Self, Error> {
         let seed = Secret::random(32)?;
-        let (private, public) = HpkeKem::derive_keypair(seed.expose());
-        Ok(Self { private, public })
+        let (_, public) = HpkeKem::derive_keypair(seed.expose());
+        Ok(Self { seed, public })
     }
 
     /// The public key, 32 bytes.
@@ -54,23 +56,31 @@ impl ImportKeys {
     }
 
     /// Decrypts; the name must be the one that it was encrypted for.
-    fn open(&self, import: &ImportKey) -> Result<ImportSecret, Fault> {
+    fn open(&self, import: &ImportKey) -> Result<Secret, Fault> {
         let refused = || {
             let reason = "the key could not be decrypted: it was encrypted for another name, or the signer was \
                           restarted meanwhile. Import it again";
             Fault::new(Code::ImportRefused, reason)
         };
         let encapsulated = <HpkeKem as Kem>::EncappedKey::from_bytes(&import.encapsulated_key);
-        let plain = hpke::single_shot_open::<AesGcm256, HkdfSha256, HpkeKem>(
-            &OpModeR::Base,
-            &self.private,
-            &encapsulated.map_err(|_| refused())?,
-            IMPORT_INFO,
-            &import.ciphertext,
-            import.name.as_str().as_bytes(),
-        );
-        let plain = Secret::new(plain.map_err(|_| refused())?);
-        ImportSecret::decode(plain.expose()).map_err(|_| refused())
+        let encapsulated = encapsulated.map_err(|_| refused())?;
+        let (sealed, tag) = import.ciphertext.split_last_chunk::<16>().ok_or_else(refused)?;
+        let tag = AeadTag::<AesGcm256>::from_bytes(tag).map_err(|_| refused())?;
+        let plain = Secret::filled(sealed.len(), |buffer| {
+            buffer.copy_from_slice(sealed);
+            let (private, _) = HpkeKem::derive_keypair(self.seed.expose());
+            hpke::single_shot_open_inout_detached::<AesGcm256, HkdfSha256, HpkeKem>(
+                &OpModeR::Base,
+                &private,
+                &encapsulated,
+                IMPORT_INFO,
+                buffer.into(),
+                import.name.as_str().as_bytes(),
+                &tag,
+            )
+            .ok()
+        });
+        plain.map_err(|error| Fault::from(&error))?.ok_or_else(refused)
     }
 }
 
@@ -85,18 +95,20 @@ pub(crate) fn import(
     now: i64,
 ) -> Result<KeyMaterial, Fault> {
     let SignerImport { key_id, import, usages } = wanted;
-    let secret = keys.open(&import)?;
-    if secret.key.len() > IMPORT_BYTES_MAX || secret.passphrase.len() > PASSPHRASE_BYTES_MAX {
+    let Message { key, passphrase, subkey } = Message::parse(&keys.open(&import)?)
+        .ok_or_else(|| refused("what was encrypted is no key with its passphrase"))?;
+    let (key, passphrase) = (key.expose(), passphrase.expose());
+    if key.len() > IMPORT_BYTES_MAX || passphrase.len() > PASSPHRASE_BYTES_MAX {
         return Err(Fault::new(Code::LimitExceeded, "the key file or the passphrase is too large"));
     }
-    let file = SecretFile::parse(&secret.key)?;
+    let file = SecretFile::parse(key)?;
     let certificate = Certificate::parse(file.certificate()).map_err(|error| malformed(&error))?;
-    let chosen = choose(&certificate, &file, &secret.subkey, now)?;
-    let signing = take(chosen, &secret.passphrase)?;
+    let chosen = choose(&certificate, &file, &subkey, now)?;
+    let signing = take(chosen, passphrase)?;
     let primary = match file.primary() {
         primary if primary.fingerprint() == chosen.fingerprint() => Primary::Signs,
         primary if primary.protection() == Protection::Stub => Primary::Absent,
-        primary => Primary::Separate(take(primary, &secret.passphrase)?),
+        primary => Primary::Separate(take(primary, passphrase)?),
     };
     let expires = create::end_of(&certificate, &signing);
     let stored = StoredKey { key_id, generation: 1, usages, expires, signing, primary };

@@ -33,7 +33,11 @@ const SLICE_ITEMS: usize = 16;
 ///
 /// # Errors
 /// The error of `service`; [`Error::Connection`] if the socket fails or front breaks the framing; [`Error::Process`].
-pub(crate) fn serve(socket: UnixStream, service: Result<Service, Error>) -> Result<(), Error> {
+pub(crate) fn serve(
+    socket: UnixStream,
+    service: Result<Service, Error>,
+    workers: usize,
+) -> Result<(), Error> {
     let writer = socket.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
     let answers = Answers { socket: Mutex::new(writer) };
     let service = match service {
@@ -45,8 +49,7 @@ pub(crate) fn serve(socket: UnixStream, service: Result<Service, Error>) -> Resu
     };
     answers.send(0, Response::Ready(service.ready()));
     let queue = Queue::new();
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
+    let served = std::thread::scope(|scope| {
         let worker = Worker { service: &service, answers: &answers, queue: &queue };
         for number in 0..workers {
             let started = std::thread::Builder::new()
@@ -60,7 +63,14 @@ pub(crate) fn serve(socket: UnixStream, service: Result<Service, Error>) -> Resu
         let read = read_requests(socket, &queue);
         queue.close();
         read
-    })
+    });
+    service.close();
+    served
+}
+
+/// Threads that work: one a processor. Asked before the sandbox, which hides the files that say it.
+pub(crate) fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Reads until front closes.

@@ -13,20 +13,21 @@
 //! rPGP parses and unlocks imported keys and writes certificates; it never signs here: all private-key operations
 //! are aws-lc-rs's ([`backend`]).
 //!
-//! Reading order: [`run`], `ipc.rs`, `service.rs`, `seal.rs`, `backend.rs`. `docs/WIRE.md` has the bytes.
-
-#![forbid(unsafe_code)]
+//! Reading order: [`run`], `process.rs`, `confine.rs`, `ipc.rs`, `service.rs`, `seal.rs`, `backend.rs`. `docs/WIRE.md` has the bytes.
 
 mod backend;
 mod cache;
 mod certify;
 mod clock;
+mod confine;
+mod count;
 mod create;
 mod error;
 mod files;
 mod floor;
 mod import;
 mod ipc;
+mod memory;
 mod opened;
 mod packets;
 mod process;
@@ -40,10 +41,11 @@ mod service;
 mod usage;
 
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use clock::{Clock, SystemClock};
+pub use confine::{Landlock, confine};
 pub use error::Error;
 
 /// What a signer needs to start.
@@ -57,14 +59,30 @@ pub struct Config {
     pub socket: UnixStream,
 }
 
-/// Hardens this process, tests every algorithm, opens the root key, and serves `config.socket` until front closes
-/// it. Requests in hand are answered before it returns.
+/// The walls of the process.
+#[derive(Clone, Debug)]
+pub struct Walls {
+    /// On a kernel without Landlock: go on, or not.
+    pub landlock: Landlock,
+    /// User ids that may hold the other end of the socket, beside this process's own and root.
+    pub peers: Vec<u32>,
+}
+
+/// Hardens this process, tests every algorithm, opens the root key, shuts itself in ([`confine`]), and serves
+/// `config.socket` until front closes it. Requests in hand are answered before it returns. For a process of its own:
+/// the walls stay.
 ///
 /// # Errors
-/// Every variant of [`Error`]. What fails before serving is also told to front, as the first message.
-pub fn run(config: Config) -> Result<(), Error> {
-    process::harden()?;
-    serve(config, Arc::new(SystemClock))
+/// Every variant of [`Error`]. What fails before serving is also told to front, as the first message; only a
+/// stranger is told nothing.
+pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
+    let Config { root, create, socket } = config;
+    let workers = ipc::workers();
+    process::check_peer(&socket, &walls.peers)?;
+    let service = process::harden()
+        .and_then(|()| open(&root, create, Arc::new(SystemClock)))
+        .and_then(|service| confine(&root, walls.landlock).map(|()| service));
+    ipc::serve(socket, service, workers)
 }
 
 /// [`run`] without what concerns the whole process, and with another clock: for tests of other crates.
@@ -73,6 +91,10 @@ pub fn run(config: Config) -> Result<(), Error> {
 /// Those of [`run`].
 pub fn serve(config: Config, clock: Arc<dyn Clock>) -> Result<(), Error> {
     let Config { root, create, socket } = config;
-    let service = self_test::run().and_then(|()| service::Service::open(&root, create, clock));
-    ipc::serve(socket, service)
+    ipc::serve(socket, open(&root, create, clock), ipc::workers())
+}
+
+fn open(root: &Path, create: bool, clock: Arc<dyn Clock>) -> Result<service::Service, Error> {
+    self_test::run()?;
+    service::Service::open(root, create, clock)
 }

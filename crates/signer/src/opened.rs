@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sealwright_crypto::digest::Digest;
 use sealwright_crypto::usage::Usage;
+use sealwright_proto::names::KeyId;
 use sealwright_proto::status::{Code, Fault};
 
 use crate::backend::{self, PrivateKey};
@@ -13,6 +14,7 @@ use crate::usage::Terms;
 
 /// What signing needs of a key; the primary key's secret is not in it unless that signs.
 pub(crate) struct OpenKey {
+    key_id: KeyId,
     usages: Vec<Usage>,
     expires: Option<i64>,
     signing: Component,
@@ -29,7 +31,12 @@ impl OpenKey {
     /// [`Code::SealBroken`] if the secret does not belong to the public half.
     pub(crate) fn open(stored: &StoredKey) -> Result<Self, Fault> {
         let signing = Component::open(&stored.signing)?;
-        Ok(Self { usages: stored.usages.clone(), expires: stored.expires, signing })
+        Ok(Self { key_id: stored.key_id, usages: stored.usages.clone(), expires: stored.expires, signing })
+    }
+
+    /// The key, as it was sealed.
+    pub(crate) const fn key_id(&self) -> KeyId {
+        self.key_id
     }
 
     /// The component that signs.
@@ -45,7 +52,8 @@ impl OpenKey {
 
     #[cfg(test)]
     pub(crate) fn for_test(signing: Component, expires: Option<i64>) -> Self {
-        Self { usages: vec![Usage::OpenPgp], expires, signing }
+        let key_id = KeyId::parse(&crate::seal::tests::ID).unwrap();
+        Self { key_id, usages: vec![Usage::OpenPgp], expires, signing }
     }
 }
 

@@ -1,23 +1,66 @@
-//! What the process gives up at its start: core dumps, being traced, and the terminal's signals.
+//! What the process gives up first of all, before it has opened a key: core dumps, being traced, the terminal's
+//! signals, new privileges, and talking to strangers. `confine.rs` has the rest.
+
+use std::os::unix::net::UnixStream;
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit};
 
 use crate::error::Error;
 
-/// No core dump and no ptrace by processes of the same user, set after exec as exec resets it; and a process group
-/// of its own, so that Ctrl-C in a terminal reaches the client, which finishes the file in hand, and not us.
+/// Open files, at most: the standard three, the socket and its copies, and a few of the signer's directory.
+const OPEN_FILES_MAX: u64 = 64;
+
+/// No core dump and no ptrace by processes of the same user, set after exec as exec resets it; no new privileges;
+/// few open files; and a process group of its own, so that Ctrl-C in a terminal reaches the client, which finishes
+/// the file in hand, and not us.
+///
+/// The number of processes is not limited here (`RLIMIT_NPROC` counts all of the user, whoever started them): the
+/// filter of system calls starts none at all.
 ///
 /// # Errors
 /// [`Error::Process`].
 pub(crate) fn harden() -> Result<(), Error> {
-    use rustix::process::{DumpableBehavior, Resource, Rlimit};
-
     let failed = |action| move |error: rustix::io::Errno| Error::Process { action, source: error.into() };
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(failed("forbid dumps of the signer's memory"))?;
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
         .map_err(failed("forbid core dumps"))?;
+    rustix::thread::set_no_new_privs(true).map_err(failed("give up new privileges"))?;
+    let files = rustix::process::getrlimit(Resource::Nofile).current;
+    let files = Some(files.map_or(OPEN_FILES_MAX, |files| files.min(OPEN_FILES_MAX)));
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files })
+        .map_err(failed("limit its open files"))?;
     match rustix::process::setpgid(None, None) {
         // A session leader (a service manager's child) has a group of its own already.
         Ok(()) | Err(rustix::io::Errno::PERM) => Ok(()),
         Err(error) => Err(failed("leave the terminal's process group")(error)),
+    }
+}
+
+/// Whether the other end of the socket was opened by us, by root (who could read our memory anyway), or by one of
+/// `allowed` (user ids). The kernel says who: of a pair, whoever made it; of a path, whoever connected.
+///
+/// # Errors
+/// [`Error::Stranger`]; [`Error::Process`] if it is no Unix socket.
+pub(crate) fn check_peer(socket: &UnixStream, allowed: &[u32]) -> Result<(), Error> {
+    let peer = rustix::net::sockopt::socket_peercred(socket).map_err(|error| Error::Process {
+        action: "ask who is at the other end of the socket",
+        source: error.into(),
+    })?;
+    let uid = peer.uid.as_raw();
+    if uid == rustix::process::geteuid().as_raw() || uid == 0 || allowed.contains(&uid) {
+        return Ok(());
+    }
+    Err(Error::Stranger { uid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_made_the_pair_is_the_peer() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        check_peer(&ours, &[]).unwrap();
     }
 }

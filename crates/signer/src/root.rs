@@ -3,11 +3,10 @@
 
 use std::path::Path;
 
-use aes_gcm_siv::aead::{Aead as _, KeyInit as _, Payload};
-use aes_gcm_siv::{Aes256GcmSiv, Nonce};
+use aes_gcm_siv::aead::{AeadInOut as _, KeyInit as _};
+use aes_gcm_siv::{Aes256GcmSiv, Nonce, Tag};
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::{Hasher, to_hex};
-use zeroize::Zeroizing;
 
 use crate::error::Error;
 use crate::files::{self, Lock};
@@ -26,8 +25,9 @@ const FILE_BYTES_MAX: u64 = 1024;
 
 /// Bytes of root key and data key: AES-256.
 const KEY_BYTES: usize = 32;
-/// Bytes of a nonce of AES-GCM-SIV (RFC 8452).
+/// Bytes of a nonce and of a tag of AES-GCM-SIV (RFC 8452).
 const NONCE_BYTES: usize = 12;
+const TAG_BYTES: usize = 16;
 
 /// Names a root or data key in files and messages: the head of a hash of it. It reveals nothing, the key being 256
 /// random bits.
@@ -52,14 +52,21 @@ impl core::fmt::Display for KeyTag {
 
 /// Seals and opens with one key. AES-256-GCM-SIV: a repeated nonce (a snapshot of a virtual machine restored) tells
 /// at most that two plaintexts are equal.
+///
+/// The key stays in locked memory; the cipher with its schedule of keys is made for each use, on the stack, and zeroed.
 pub(crate) struct Sealer {
-    cipher: Aes256GcmSiv,
+    key: Secret,
     tag: KeyTag,
 }
 
 impl Sealer {
-    fn new(domain: &str, key: &Secret) -> Option<Self> {
-        Some(Self { cipher: Aes256GcmSiv::new_from_slice(key.expose()).ok()?, tag: KeyTag::of(domain, key) })
+    fn new(domain: &str, key: Secret) -> Option<Self> {
+        let tag = KeyTag::of(domain, &key);
+        (key.expose().len() == KEY_BYTES).then_some(Self { key, tag })
+    }
+
+    fn cipher(&self) -> Option<Aes256GcmSiv> {
+        Aes256GcmSiv::new_from_slice(self.key.expose()).ok()
     }
 
     /// The id of its key.
@@ -74,17 +81,31 @@ impl Sealer {
     pub(crate) fn seal(&self, secret: &[u8], associated: &[u8]) -> Result<Vec<u8>, Error> {
         let mut nonce = [0; NONCE_BYTES];
         fill_random(&mut nonce)?;
-        let payload = Payload { msg: secret, aad: associated };
-        // Fails only above 2^36 bytes.
-        let sealed = self.cipher.encrypt(&Nonce::from(nonce), payload).map_err(|_| Error::Random)?;
-        Ok([nonce.as_slice(), &sealed].concat())
+        let mut tag = None;
+        let sealed = Secret::filled(secret.len(), |buffer| {
+            buffer.copy_from_slice(secret);
+            // Fails only above 2^36 bytes.
+            let nonce = Nonce::from(nonce);
+            tag = self.cipher()?.encrypt_inout_detached(&nonce, associated, buffer.into()).ok();
+            Some(())
+        })?;
+        let (Some(sealed), Some(tag)) = (sealed, tag) else { return Err(Error::Random) };
+        Ok([nonce.as_slice(), sealed.expose(), tag.as_slice()].concat())
     }
 
     /// The inverse of [`Self::seal`]; `None` unless every byte is as it was.
-    pub(crate) fn open(&self, sealed: &[u8], associated: &[u8]) -> Option<Secret> {
-        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;
-        let payload = Payload { msg: sealed, aad: associated };
-        self.cipher.decrypt(&Nonce::from(*nonce), payload).ok().map(Secret::new)
+    ///
+    /// # Errors
+    /// [`Error::Confinement`].
+    pub(crate) fn open(&self, sealed: &[u8], associated: &[u8]) -> Result<Option<Secret>, Error> {
+        let parts = sealed.split_first_chunk::<NONCE_BYTES>();
+        let parts = parts.and_then(|(nonce, rest)| Some((nonce, rest.split_last_chunk::<TAG_BYTES>()?)));
+        let Some((nonce, (sealed, tag))) = parts else { return Ok(None) };
+        Secret::filled(sealed.len(), |buffer| {
+            buffer.copy_from_slice(sealed);
+            let (nonce, tag) = (Nonce::from(*nonce), Tag::from(*tag));
+            self.cipher()?.decrypt_inout_detached(&nonce, associated, buffer.into(), &tag).ok()
+        })
     }
 }
 
@@ -112,14 +133,14 @@ impl Root {
         let root_path = directory.join(ROOT_KEY_FILE);
         let data_path = directory.join(DATA_KEY_FILE);
         let data_file = files::read_private(&data_path, FILE_BYTES_MAX)?;
-        let root_key = match files::read_private(&root_path, FILE_BYTES_MAX)? {
-            Some(file) => parse_root_key(&file)
+        let root_key = match files::read_secret(&root_path, FILE_BYTES_MAX)? {
+            Some(file) => parse_root_key(&file)?
                 .ok_or(Error::Damaged { path: root_path, reason: "it is not a root key" })?,
             None if create && data_file.is_none() => create_root_key(directory)?,
             None => return Err(Error::RootKeyMissing { path: directory.to_owned() }),
         };
         let damaged = |reason| Error::Damaged { path: data_path.clone(), reason };
-        let root = Sealer::new("sealwright root key id", &root_key).ok_or(Error::Random)?;
+        let root = Sealer::new("sealwright root key id", root_key).ok_or(Error::Random)?;
         let file = match data_file {
             Some(file) => file,
             None if create => create_data_key(directory, &root)?,
@@ -131,9 +152,9 @@ impl Root {
             return Err(Error::RootKeyWrong { path: data_path, wanted, found: root.tag().to_string() });
         }
         let data_key =
-            root.open(&parsed.sealed, parsed.associated).ok_or_else(|| damaged("its seal is broken"))?;
+            root.open(&parsed.sealed, parsed.associated)?.ok_or_else(|| damaged("its seal is broken"))?;
         let data_key =
-            Sealer::new(DATA_KEY_ID_DOMAIN, &data_key).ok_or_else(|| damaged("it has a wrong length"))?;
+            Sealer::new(DATA_KEY_ID_DOMAIN, data_key).ok_or_else(|| damaged("it has a wrong length"))?;
         if parsed.data_key_id != data_key.tag().to_string() {
             return Err(damaged("it has another id than its key"));
         }
@@ -145,26 +166,42 @@ const DATA_KEY_ID_DOMAIN: &str = "sealwright data key id";
 
 fn create_root_key(directory: &Path) -> Result<Secret, Error> {
     let key = Secret::random(KEY_BYTES)?;
-    let text =
-        Zeroizing::new(format!("{ROOT_KEY_TITLE}\n{}\n", Zeroizing::new(to_hex(key.expose())).as_str()));
-    files::replace_private(directory, ROOT_KEY_FILE, text.as_bytes())?;
+    let digits = Secret::filled(KEY_BYTES.saturating_mul(2), |digits| {
+        for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(key.expose()) {
+            *pair = [digit(byte >> 4), digit(byte & 15)];
+        }
+        Some(())
+    })?
+    .ok_or(Error::Random)?;
+    let text = Secret::joined(&[ROOT_KEY_TITLE.as_bytes(), b"\n", digits.expose(), b"\n"])?;
+    files::replace_private(directory, ROOT_KEY_FILE, text.expose())?;
     Ok(key)
 }
 
-/// Title, 64 hexadecimal digits.
-fn parse_root_key(file: &[u8]) -> Option<Secret> {
-    let text = core::str::from_utf8(file).ok()?;
-    let digits = text.strip_prefix(ROOT_KEY_TITLE)?.strip_prefix('\n')?.strip_suffix('\n')?;
-    let key = from_hex(digits)?;
-    (key.len() == KEY_BYTES).then(|| Secret::from(key))
+/// Lower case.
+const fn digit(value: u8) -> u8 {
+    if value < 10 { value.wrapping_add(b'0') } else { value.wrapping_sub(10).wrapping_add(b'a') }
 }
 
-fn create_data_key(directory: &Path, root: &Sealer) -> Result<Zeroizing<Vec<u8>>, Error> {
+/// Title, 64 hexadecimal digits.
+fn parse_root_key(file: &Secret) -> Result<Option<Secret>, Error> {
+    Secret::filled(KEY_BYTES, |key| {
+        let digits = file.expose().strip_prefix(ROOT_KEY_TITLE.as_bytes())?;
+        let (pairs, rest) = digits.strip_prefix(b"\n")?.strip_suffix(b"\n")?.as_chunks::<2>();
+        (rest.is_empty() && pairs.len() == key.len()).then_some(())?;
+        for (byte, pair) in key.iter_mut().zip(pairs) {
+            *byte = from_digits(*pair)?;
+        }
+        Some(())
+    })
+}
+
+fn create_data_key(directory: &Path, root: &Sealer) -> Result<Vec<u8>, Error> {
     let key = Secret::random(KEY_BYTES)?;
     let id = KeyTag::of(DATA_KEY_ID_DOMAIN, &key);
     let head = format!("{DATA_KEY_TITLE}\nroot-key {}\ndata-key {id}\n", root.tag());
     let sealed = root.seal(key.expose(), head.as_bytes())?;
-    let text = Zeroizing::new(format!("{head}sealed {}\n", to_hex(&sealed)).into_bytes());
+    let text = format!("{head}sealed {}\n", to_hex(&sealed)).into_bytes();
     files::replace_private(directory, DATA_KEY_FILE, &text)?;
     Ok(text)
 }
@@ -174,7 +211,7 @@ struct DataKeyFile<'a> {
     root_key_id: &'a str,
     data_key_id: &'a str,
     associated: &'a [u8],
-    sealed: Zeroizing<Vec<u8>>,
+    sealed: Vec<u8>,
 }
 
 impl<'a> DataKeyFile<'a> {
@@ -195,21 +232,25 @@ impl<'a> DataKeyFile<'a> {
 }
 
 /// Lower-case hexadecimal digits only.
-pub(crate) fn from_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte.wrapping_sub(b'0')),
-        b'a'..=b'f' => Some(byte.wrapping_sub(b'a').wrapping_add(10)),
-        _ => None,
-    };
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if !rest.is_empty() {
         return None;
     }
-    let mut bytes = Zeroizing::new(Vec::with_capacity(pairs.len()));
-    for [high, low] in pairs {
-        bytes.push(digit(*high)? << 4 | digit(*low)?);
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        bytes.push(from_digits(*pair)?);
     }
     Some(bytes)
+}
+
+fn from_digits([high, low]: [u8; 2]) -> Option<u8> {
+    let value = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit.wrapping_sub(b'0')),
+        b'a'..=b'f' => Some(digit.wrapping_sub(b'a').wrapping_add(10)),
+        _ => None,
+    };
+    Some(value(high)? << 4 | value(low)?)
 }
 
 #[cfg(test)]
@@ -228,7 +269,7 @@ mod tests {
         let sealed = first.data_key.seal(b"secret", b"about").unwrap();
         for create in [true, false] {
             let again = Root::open(directory.path(), create).unwrap();
-            assert_eq!(again.data_key.open(&sealed, b"about").unwrap().expose(), b"secret");
+            assert_eq!(again.data_key.open(&sealed, b"about").unwrap().unwrap().expose(), b"secret");
             assert!(again.root_key_id == first.root_key_id);
         }
     }
@@ -252,11 +293,11 @@ mod tests {
         for index in 0..sealed.len() {
             let mut changed = sealed.clone();
             changed[index] ^= 1;
-            assert!(root.data_key.open(&changed, b"about").is_none(), "{index}");
+            assert!(root.data_key.open(&changed, b"about").unwrap().is_none(), "{index}");
         }
-        assert!(root.data_key.open(&sealed, b"abouT").is_none());
-        assert!(root.data_key.open(&sealed[..sealed.len() - 1], b"about").is_none());
-        assert!(root.data_key.open(&[], b"about").is_none());
+        assert!(root.data_key.open(&sealed, b"abouT").unwrap().is_none());
+        assert!(root.data_key.open(&sealed[..sealed.len() - 1], b"about").unwrap().is_none());
+        assert!(root.data_key.open(&[], b"about").unwrap().is_none());
     }
 
     #[test]

@@ -31,7 +31,6 @@ use sealwright_proto::convert::batch::SealedKey;
 use sealwright_proto::limits::{SEALED_BYTES_MAX, USAGES_MAX};
 use sealwright_proto::names::KeyId;
 use sealwright_proto::status::{Code, Fault};
-use zeroize::Zeroizing;
 
 use crate::public::PublicHalf;
 use crate::root::{KeyTag, Sealer};
@@ -97,16 +96,23 @@ impl StoredKey {
         header.push(u8::try_from(self.usages.len()).map_err(|_| too_large())?);
         header.extend(self.usages.iter().map(|usage| usage.id()));
         header.push(if second.is_some() { 2 } else { 1 });
-        let mut secret = Zeroizing::new(Vec::with_capacity(SEALED_BYTES_MAX));
-        secret.push(VERSION);
-        secret.push(u8::from(self.expires.is_some()));
-        secret.extend(self.expires.unwrap_or(0).to_be_bytes());
-        for (role, component) in components.into_iter().flatten() {
-            header.extend([role, component.backend]);
+        let (flag, expires) = ([VERSION, u8::from(self.expires.is_some())], self.expires.unwrap_or(0));
+        let mut lengths = Vec::new();
+        let components: Vec<_> = components.into_iter().flatten().collect();
+        for (role, component) in &components {
+            header.extend([*role, component.backend]);
             push_bytes(&mut header, component.public.body()).ok_or_else(too_large)?;
-            push_bytes(&mut secret, component.secret.expose()).ok_or_else(too_large)?;
+            let len = u16::try_from(component.secret.expose().len()).map_err(|_| too_large())?;
+            lengths.push(len.to_be_bytes());
         }
-        let sealed = sealer.seal(&secret, &header).map_err(|error| Fault::from(&error))?;
+        let expires = expires.to_be_bytes();
+        let mut parts: Vec<&[u8]> = vec![&flag, &expires];
+        for (len, (_, component)) in lengths.iter().zip(&components) {
+            parts.extend([len.as_slice(), component.secret.expose()]);
+        }
+        let failed = |error: crate::error::Error| Fault::from(&error);
+        let secret = Secret::joined(&parts).map_err(failed)?;
+        let sealed = sealer.seal(secret.expose(), &header).map_err(failed)?;
         let blob = [header, sealed].concat();
         if blob.len() > SEALED_BYTES_MAX { Err(too_large()) } else { Ok(blob) }
     }
@@ -142,6 +148,7 @@ impl StoredKey {
         let associated = key.blob.get(..header.len).unwrap_or_default();
         let secret = sealer
             .open(sealed, associated)
+            .map_err(|error| Fault::from(&error))?
             .ok_or_else(|| broken(&format!("the seal of key {} is broken", key.key_id)))?;
         header.complete(&secret).ok_or_else(|| broken(&format!("key {} is not well formed", key.key_id)))
     }
@@ -210,7 +217,9 @@ impl Header {
         };
         let mut components = Vec::new();
         for (role, backend, public) in self.components {
-            let secret = Secret::new(reader.bytes()?.to_vec());
+            let bytes = reader.bytes()?.len();
+            let end = secret.expose().len().checked_sub(reader.0.len())?;
+            let secret = secret.part(end.checked_sub(bytes)?..end)?;
             components.push((role, StoredComponent { backend, public: Arc::new(public), secret }));
         }
         if !reader.0.is_empty() {

@@ -36,9 +36,9 @@ const TEST_CONTENT: &[u8] = b"sealwright self-test";
 /// [`Error::SelfTest`], naming the algorithm.
 pub(crate) fn run() -> Result<(), Error> {
     for (key, hash) in RSA_TEST_KEYS {
-        test("rsa", &Secret::new(key.to_vec()), *hash)?;
+        test("rsa", &Secret::joined(&[key])?, *hash)?;
     }
-    test("ed25519", &Secret::new(ED25519_TEST_SEED.to_vec()), HashAlgorithm::Sha256)
+    test("ed25519", &Secret::joined(&[&ED25519_TEST_SEED])?, HashAlgorithm::Sha256)
 }
 
 fn test(family: &str, secret: &Secret, hash: HashAlgorithm) -> Result<(), Error> {
@@ -75,7 +75,7 @@ mod tests {
         let sizes: Vec<_> = RSA_TEST_KEYS
             .iter()
             .map(|(key, _)| {
-                let numbers = public_numbers(&Secret::new(key.to_vec())).unwrap();
+                let numbers = public_numbers(&Secret::new(key.to_vec()).unwrap()).unwrap();
                 PublicHalf::new(0, &numbers).unwrap().algorithm()
             })
             .chain([KeyAlgorithm::Ed25519])
@@ -89,7 +89,7 @@ mod tests {
     fn a_test_key_that_does_not_work_stops_the_signer() {
         let mut broken = RSA_TEST_KEYS[0].0.to_vec();
         broken[600] ^= 1;
-        let error = test("rsa", &Secret::new(broken), HashAlgorithm::Sha256).unwrap_err();
+        let error = test("rsa", &Secret::new(broken).unwrap(), HashAlgorithm::Sha256).unwrap_err();
         assert!(matches!(error, Error::SelfTest { .. }));
     }
 }

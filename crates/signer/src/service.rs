@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sealwright_crypto::digest::Digest;
 use sealwright_crypto::openpgp::signature::Template;
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
@@ -14,6 +15,7 @@ use sealwright_proto::status::{Code, Fault};
 
 use crate::cache::Cache;
 use crate::clock::{Clock, openpgp_time};
+use crate::count::Counts;
 use crate::error::Error;
 use crate::floor::Floors;
 use crate::import::ImportKeys;
@@ -30,6 +32,7 @@ const PROTOCOL_VERSION: u32 = 1;
 pub(crate) struct Service {
     root: Root,
     floors: Floors,
+    counts: Counts,
     cache: Cache,
     import_keys: ImportKeys,
     clock: Arc<dyn Clock>,
@@ -37,11 +40,12 @@ pub(crate) struct Service {
 
 impl Service {
     /// # Errors
-    /// Those of [`Root::open`] and [`Floors::open`].
+    /// Those of [`Root::open`], [`Floors::open`] and [`Counts::open`].
     pub(crate) fn open(directory: &Path, create: bool, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         Ok(Self {
             root: Root::open(directory, create)?,
             floors: Floors::open(directory)?,
+            counts: Counts::open(directory)?,
             cache: Cache::new(),
             import_keys: ImportKeys::new()?,
             clock,
@@ -70,12 +74,20 @@ impl Service {
         Ok(opened)
     }
 
-    /// Signs one item with an open key, as of now.
+    /// Signs one item with an open key, as of now, and counts it.
     ///
     /// # Errors
-    /// [`Code::UsageNotAllowed`], [`Code::ClockBehind`], [`Code::KeyExpired`], [`Code::SignatureSelfCheckFailed`].
+    /// [`Code::UsageNotAllowed`], [`Code::ClockBehind`], [`Code::KeyExpired`], [`Code::SignatureSelfCheckFailed`],
+    /// [`Code::SignerStateFailed`].
     pub(crate) fn sign(&self, key: &OpenKey, request: &Request) -> Result<SignedItem, Fault> {
-        sign_at(key, request, self.clock.unix_s())
+        let Made { packet, digest, created } = sign_at(key, request, self.clock.unix_s())?;
+        let operation = self.counts.count(key.key_id(), &packet)?;
+        Ok(SignedItem { packet, digest: digest.as_bytes().to_vec(), created, operation })
+    }
+
+    /// After the last request.
+    pub(crate) fn close(&self) {
+        self.counts.close();
     }
 
     /// # Errors
@@ -103,7 +115,16 @@ impl Service {
     }
 }
 
-fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<SignedItem, Fault> {
+/// Checked, and not yet counted.
+#[derive(Debug)]
+struct Made {
+    packet: Vec<u8>,
+    digest: Digest,
+    /// Unix seconds.
+    created: i64,
+}
+
+fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<Made, Fault> {
     let terms = key.terms();
     terms.allow(request.item.usage)?;
     terms.allow_at(now, request.not_before)?;
@@ -120,7 +141,7 @@ fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<SignedItem, Fau
     let digest = unsigned.digest();
     let checked = component.sign(&digest)?;
     let packet = unsigned.pack(checked.raw()).map_err(internal)?;
-    Ok(SignedItem { packet, digest: digest.as_bytes().to_vec(), created: now })
+    Ok(Made { packet, digest, created: now })
 }
 
 fn draw_salt() -> Result<[u8; 32], Fault> {

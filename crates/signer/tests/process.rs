@@ -12,13 +12,14 @@ use std::process::{Command, Stdio};
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::FromSigner;
 use sealwright_proto::signer_v1::from_signer::Response;
-use sealwright_signer::Config;
+use sealwright_signer::{Config, Landlock, Walls};
 
 fn main() {
     match std::env::args_os().nth(1) {
         Some(root) if root.as_encoded_bytes().starts_with(b"/") => {
             let socket = UnixStream::from(rustix::io::dup(rustix::stdio::stdin()).unwrap());
-            sealwright_signer::run(Config { root: root.into(), create: true, socket }).unwrap();
+            let walls = Walls { landlock: Landlock::IfPresent, peers: Vec::new() };
+            sealwright_signer::run(Config { root: root.into(), create: true, socket }, &walls).unwrap();
         }
         // Arguments of the test runner, or none.
         Some(_) | None => the_signer_cannot_be_dumped_traced_or_interrupted_from_the_terminal(),

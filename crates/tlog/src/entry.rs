@@ -22,6 +22,9 @@
 //! 1 + n     policy decision, UTF-8, at most 255 bytes
 //! 1         claimed time: 0 absent, 1 present, then
 //!   8         Unix seconds, signed
+//! 8         number of this signature among those of its key, as the key process counts, from 1
+//! 8         numbers that the key process has declared skipped so far
+//! 32        its chain of hashes up to this signature (docs/WIRE.md, "Operations")
 //! ```
 //!
 //! Who hashes: the signer process finished the digest; this crate hashes only the entry itself.
@@ -42,7 +45,7 @@ pub const TEXT_BYTES_MAX: usize = 255;
 
 /// Longest canonical entry in bytes: every field at its limit.
 pub const ENCODED_BYTES_MAX: usize =
-    1 + 8 + 256 + 16 + 4 + 16 + 4 + 4 + 33 + 3 + 64 + 32 + 1 + 256 + 8 + 256 + 9;
+    1 + 8 + 256 + 16 + 4 + 16 + 4 + 4 + 33 + 3 + 64 + 32 + 1 + 256 + 8 + 256 + 9 + 48;
 
 /// What happened, once: one item of one request was signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +80,20 @@ pub struct Entry {
     pub decision: String,
     /// A time that the client claimed, Unix seconds; kept apart from the time of signing.
     pub claimed_time_s: Option<i64>,
+    /// The count of the key process: a number that is in no entry, and not declared, is a signature that was made and
+    /// not logged.
+    pub operation: Operation,
+}
+
+/// The place of a signature in the key process's own count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// From 1, for each key.
+    pub number: u64,
+    /// How many numbers before were reserved, and declared as not, or perhaps not, used.
+    pub skipped: u64,
+    /// SHA-256, chained over reservations and packets.
+    pub chain: [u8; 32],
 }
 
 /// A client's claim about what it signs.
@@ -129,6 +146,9 @@ impl Entry {
                 out.extend(time.to_be_bytes());
             }
         }
+        out.extend(self.operation.number.to_be_bytes());
+        out.extend(self.operation.skipped.to_be_bytes());
+        out.extend(self.operation.chain);
         Ok(out)
     }
 
@@ -173,6 +193,11 @@ impl Entry {
                 Some(i64::from_be_bytes(reader.take("claimed time")?))
             } else {
                 None
+            },
+            operation: Operation {
+                number: u64::from_be_bytes(reader.take("operation number")?),
+                skipped: u64::from_be_bytes(reader.take("skipped operations")?),
+                chain: reader.take("operation chain")?,
             },
         };
         if reader.0.is_empty() { Ok(entry) } else { Err(malformed("end", "bytes after the entry")) }

@@ -22,6 +22,6 @@ pub mod merkle;
 pub mod storage;
 
 pub use append::{Appended, append};
-pub use entry::{Artefact, Entry};
+pub use entry::{Artefact, Entry, Operation};
 pub use error::Error;
 pub use merkle::{CompactRange, Hash};

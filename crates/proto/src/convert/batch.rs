@@ -140,6 +140,19 @@ pub struct SignedItem {
     pub digest: Vec<u8>,
     /// Unix seconds in the signature.
     pub created: i64,
+    /// Its number.
+    pub operation: Operation,
+}
+
+/// The number of a signature among all that the signer has made with its key (`docs/WIRE.md`, "Operations").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operation {
+    /// From 1.
+    pub number: u64,
+    /// How many numbers before this block were reserved, and declared as not, or perhaps not, used.
+    pub skipped: u64,
+    /// The chain of hashes up to this signature.
+    pub chain: [u8; 32],
 }
 
 /// The outcomes of a batch, one an item in their order.
@@ -160,8 +173,15 @@ pub fn parse_outcomes(
 #[must_use]
 pub fn outcomes_to_wire(outcomes: Vec<Result<SignedItem, Fault>>) -> wire::SignBatchResult {
     let items = outcomes.into_iter().map(|outcome| match outcome {
-        Ok(SignedItem { packet, digest, created }) => {
-            wire::sign_outcome::Outcome::Signature(wire::SignerSignature { packet, digest, created })
+        Ok(SignedItem { packet, digest, created, operation }) => {
+            let Operation { number, skipped, chain } = operation;
+            let operation = Some(wire::SignerOperation { number, skipped, chain: chain.to_vec() });
+            wire::sign_outcome::Outcome::Signature(wire::SignerSignature {
+                packet,
+                digest,
+                created,
+                operation,
+            })
         }
         Err(fault) => wire::sign_outcome::Outcome::Failure(fault.into()),
     });
@@ -175,14 +195,22 @@ fn parse_outcome(outcome: wire::SignOutcome) -> Result<Result<SignedItem, Fault>
         None => Err(broken("the signer left an outcome empty")),
         Some(wire::sign_outcome::Outcome::Failure(failure)) => Ok(Err(failure.into())),
         Some(wire::sign_outcome::Outcome::Signature(signature)) => {
-            let wire::SignerSignature { packet, digest, created } = signature;
+            let wire::SignerSignature { packet, digest, created, operation } = signature;
             let packet_fits = (1..=limits::SIGNATURE_BYTES_MAX).contains(&packet.len());
             if !packet_fits || !matches!(digest.len(), 32 | 48 | 64) {
                 return Err(broken("the signer's signature or digest has an impossible length"));
             }
-            Ok(Ok(SignedItem { packet, digest, created }))
+            let operation = parse_operation(operation)?;
+            Ok(Ok(SignedItem { packet, digest, created, operation }))
         }
     }
+}
+
+fn parse_operation(operation: Option<wire::SignerOperation>) -> Result<Operation, Fault> {
+    let missing = || broken("the signer's signature has no number, or an impossible one");
+    let wire::SignerOperation { number, skipped, chain } = operation.ok_or_else(missing)?;
+    let chain = <[u8; 32]>::try_from(chain.as_slice()).map_err(|_| missing())?;
+    if number == 0 { Err(missing()) } else { Ok(Operation { number, skipped, chain }) }
 }
 
 fn broken(message: &str) -> Fault {
@@ -250,17 +278,40 @@ mod tests {
 
     #[test]
     fn outcomes_survive_the_wire_and_must_be_as_many_as_items() {
-        let signed = SignedItem { packet: vec![1], digest: vec![0; 32], created: 5 };
+        let signed = SignedItem { packet: vec![1], digest: vec![0; 32], created: 5, operation: OPERATION };
         let outcomes = vec![Ok(signed), Err(Fault::new(Code::KeyExpired, "old"))];
         let wire = outcomes_to_wire(outcomes.clone());
         assert_eq!(parse_outcomes(wire.clone(), 2).unwrap(), outcomes);
         assert_eq!(parse_outcomes(wire, 3).unwrap_err().code, Code::Internal);
     }
 
+    const OPERATION: Operation = Operation { number: 7, skipped: 1024, chain: [9; 32] };
+
+    #[test]
+    fn a_signature_without_a_number_is_no_success() {
+        let bad: [fn(&mut wire::SignerSignature); 4] = [
+            |signature| signature.operation = None,
+            |signature| signature.operation.as_mut().unwrap().number = 0,
+            |signature| signature.operation.as_mut().unwrap().chain = vec![0; 31],
+            |signature| signature.operation.as_mut().unwrap().chain = Vec::new(),
+        ];
+        for change in bad {
+            let signed =
+                SignedItem { packet: vec![1], digest: vec![0; 32], created: 5, operation: OPERATION };
+            let mut wire = outcomes_to_wire(vec![Ok(signed)]);
+            let Some(wire::sign_outcome::Outcome::Signature(signature)) = &mut wire.items[0].outcome else {
+                panic!("{wire:?}")
+            };
+            change(signature);
+            assert_eq!(parse_outcomes(wire, 1).unwrap_err().code, Code::Internal);
+        }
+    }
+
     #[test]
     fn an_empty_signature_from_the_signer_is_no_success() {
         for (packet, digest) in [(vec![], vec![0; 32]), (vec![1], vec![]), (vec![1], vec![0; 20])] {
-            let wire = outcomes_to_wire(vec![Ok(SignedItem { packet, digest, created: 5 })]);
+            let wire =
+                outcomes_to_wire(vec![Ok(SignedItem { packet, digest, created: 5, operation: OPERATION })]);
             assert_eq!(parse_outcomes(wire, 1).unwrap_err().code, Code::Internal);
         }
         let wire = wire::SignBatchResult { items: vec![wire::SignOutcome { outcome: None }] };

@@ -8,7 +8,7 @@ use sealwright_proto::convert::group::Group;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_store::ItemResult;
 use sealwright_tlog::entry::packet_hash;
-use sealwright_tlog::{Artefact, Entry as LogEntry};
+use sealwright_tlog::{Artefact, Entry as LogEntry, Operation};
 
 use super::{Authorised, Entry, Recorded, Signed, SignedItem};
 
@@ -21,14 +21,15 @@ pub(super) fn item_results(
     signed: Signed,
 ) -> Vec<ItemResult> {
     let items = group.items.iter().zip(signed).zip(0_u32..);
-    let results = items.map(|((item, outcome), number)| {
+    let results = items.map(|((item, outcome), position)| {
         let logged = outcome.and_then(|signed| {
             let digest = checked(item, key, &signed)?;
+            let sealwright_proto::convert::batch::Operation { number, skipped, chain } = signed.operation;
             let entry = LogEntry {
                 signed_at_s: signed.created,
                 principal: recorded.id().principal.clone(),
                 request_id: *group.request_id.as_bytes(),
-                item: number,
+                item: position,
                 key_id: *authorised.key_id().as_bytes(),
                 key_version: key.facts.version,
                 key_generation: authorised.generation(),
@@ -40,6 +41,7 @@ pub(super) fn item_results(
                 artefact: claim(group),
                 decision: authorised.decision().to_owned(),
                 claimed_time_s: None,
+                operation: Operation { number, skipped, chain },
             };
             Ok(ItemResult::Signed { entry: Box::new(entry), packet: signed.packet })
         });

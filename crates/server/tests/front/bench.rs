@@ -44,6 +44,13 @@ impl Bench {
         Self { front, signer, folder }
     }
 
+    /// With signers that `launcher` starts, now and whenever one has died; they are not counted.
+    pub(crate) async fn start_with(launcher: sealwright_server::Launcher) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let front = Front::start_with(CONFIG, &folder.path().join("store"), launcher).await.unwrap();
+        Self { front, signer: Counts::default(), folder }
+    }
+
     pub(crate) fn store_folder(&self) -> PathBuf {
         self.folder.path().join("store")
     }

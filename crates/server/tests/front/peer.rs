@@ -11,7 +11,7 @@ use pgp::types::{PlainSecretParams, SecretParams};
 use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::signature::Template;
-use sealwright_proto::convert::batch::{Batch, Request, SignedItem, outcomes_to_wire};
+use sealwright_proto::convert::batch::{Batch, Operation, Request, SignedItem, outcomes_to_wire};
 use sealwright_proto::convert::keys::KeyMaterial;
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::{
@@ -148,7 +148,8 @@ fn sign(key_pair: &Ed25519KeyPair, request: &Request) -> SignedItem {
     let unsigned = template.finish(&content).unwrap();
     let digest = unsigned.digest();
     let packet = unsigned.pack(key_pair.sign(digest.as_bytes()).as_ref()).unwrap();
-    SignedItem { packet, digest: digest.as_bytes().to_vec(), created: CREATED }
+    let operation = Operation { number: 1, ..Operation::default() };
+    SignedItem { packet, digest: digest.as_bytes().to_vec(), created: CREATED, operation }
 }
 
 /// The fixture's key for the first, made-up fingerprints for all others.

@@ -1,6 +1,8 @@
 //! The signer refuses, lies, is slow, dies: what is answered, stored and logged then.
 
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sealwright_proto::convert::batch::SignedItem;
@@ -176,4 +178,58 @@ async fn a_signer_that_does_not_serve_says_why_and_front_does_not_start() {
         panic!("started")
     };
     assert_eq!(fault.code, Code::SignerGone);
+}
+
+/// Signers made by a launcher: the number of the signer, from 0, decides what it does.
+fn launcher(on_sign: fn(usize) -> Act) -> (sealwright_server::Launcher, Arc<AtomicUsize>) {
+    let started = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&started);
+    let launcher = Arc::new(move || {
+        let number = counting.fetch_add(1, Ordering::SeqCst);
+        let (ours, theirs) = UnixStream::pair()?;
+        peer::start(theirs, Box::new(move |_, _| on_sign(number)));
+        Ok(ours)
+    });
+    (launcher, started)
+}
+
+#[tokio::test]
+async fn a_signer_that_dies_is_started_again_and_the_request_in_its_hands_is_signed() {
+    let (launcher, started) = launcher(|number| if number < 2 { Act::Die } else { Act::Sign });
+    let bench = Bench::start_with(launcher).await;
+    bench.create("release").await;
+    // The first dies over the request, and so does the second: front asks twice, the third time is the client's.
+    let group = group("release", &[b"x"]);
+    assert_eq!(failure(&bench.sign(&group).await).code, Code::SignerGone);
+    assert_eq!(signatures(&bench.sign(&group).await).len(), 1);
+    assert_eq!((started.load(Ordering::SeqCst), bench.log_size().await), (3, 1));
+}
+
+#[tokio::test]
+async fn a_request_outlives_one_death_of_the_signer() {
+    let (launcher, started) = launcher(|number| if number == 0 { Act::Die } else { Act::Sign });
+    let bench = Bench::start_with(launcher).await;
+    bench.create("release").await;
+    assert_eq!(signatures(&bench.sign(&group("release", &[b"x"])).await).len(), 1);
+    assert_eq!((started.load(Ordering::SeqCst), bench.log_size().await), (2, 1));
+}
+
+#[tokio::test]
+async fn a_signer_that_does_not_start_again_is_refused_by_its_reason() {
+    let started = Arc::new(AtomicUsize::new(0));
+    let launcher = Arc::new(move || {
+        let (ours, mut theirs) = UnixStream::pair()?;
+        if started.fetch_add(1, Ordering::SeqCst) == 0 {
+            peer::start(theirs, Box::new(|_, _| Act::Die));
+        } else {
+            let fault = Fault::new(Code::RootKeyWrong, "another root key");
+            peer::greet(&mut theirs, Response::Failure(fault.into()));
+        }
+        Ok(ours)
+    });
+    let bench = Bench::start_with(launcher).await;
+    bench.create("release").await;
+    let begun = Instant::now();
+    assert_eq!(failure(&bench.sign(&group("release", &[b"x"])).await).code, Code::RootKeyWrong);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }

@@ -18,6 +18,9 @@ use crate::secret::Secret;
 /// RFC 8032 section 5.1.5.
 const ED25519_SEED_BYTES: usize = 32;
 
+/// Why there is no secret.
+const NOT_LOCKED: &str = "no memory can be locked for it; raise the limit (ulimit -l)";
+
 /// The only backend so far.
 pub(crate) struct Software;
 
@@ -96,7 +99,7 @@ pub(crate) fn import_rsa(public: &PublicHalf, numbers: &PrivateNumbers<'_>) -> R
 /// # Errors
 /// [`Failed`] if the seed is not that of the public half.
 pub(crate) fn import_ed25519(public: &PublicHalf, seed: &[u8; 32]) -> Result<Secret, Failed> {
-    let secret = Secret::new(seed.to_vec());
+    let secret = Secret::joined(&[seed]).map_err(|_| Failed(NOT_LOCKED))?;
     Software.open(public, &secret)?;
     Ok(secret)
 }
@@ -117,7 +120,7 @@ pub(crate) fn public_numbers(secret: &Secret) -> Result<Numbers, Failed> {
 
 fn pkcs8(pair: &RsaKeyPair) -> Result<Secret, Failed> {
     let der = pair.as_der().map_err(|_| Failed("aws-lc does not write the key"))?;
-    Ok(Secret::new(der.as_ref().to_vec()))
+    Secret::joined(&[der.as_ref()]).map_err(|_| Failed(NOT_LOCKED))
 }
 
 fn rsa_numbers(pair: &RsaKeyPair) -> Result<Numbers, Failed> {

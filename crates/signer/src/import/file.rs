@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::{malformed, refused};
 use crate::packets::{self, RawPacket};
+use crate::secret::Secret;
 
 /// The parts of the file.
 pub(super) struct SecretFile {
@@ -20,7 +21,7 @@ pub(super) struct SecretFile {
 pub(super) struct SecretPacket {
     is_primary: bool,
     /// Of the whole packet; the secret part may be clear.
-    body: Zeroizing<Vec<u8>>,
+    body: Secret,
     public_len: usize,
     fingerprint: Fingerprint,
     protection: Protection,
@@ -112,7 +113,7 @@ impl SecretPacket {
             Fingerprint::from_bytes(key.fingerprint().as_bytes()).map_err(|error| malformed(&error))?;
         Ok(Self {
             is_primary: packet.tag == Tag::SecretKey,
-            body: Zeroizing::new(packet.body.to_vec()),
+            body: Secret::joined(&[packet.body]).map_err(|error| Fault::from(&error))?,
             public_len,
             fingerprint,
             protection: protection(secret).ok_or_else(|| refused("a secret key is truncated"))?,
@@ -126,12 +127,12 @@ impl SecretPacket {
 
     /// The whole body.
     pub(super) fn body(&self) -> &[u8] {
-        &self.body
+        self.body.expose()
     }
 
     /// The public part of the body.
     pub(super) fn public_body(&self) -> &[u8] {
-        self.body.get(..self.public_len).unwrap_or_default()
+        self.body().get(..self.public_len).unwrap_or_default()
     }
 
     /// The fingerprint.

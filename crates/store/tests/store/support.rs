@@ -8,7 +8,7 @@ use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::usage::{Purpose, Usage};
 use sealwright_store::{Conclusion, Intent, IntentId, ItemOutcome, ItemResult, Key, Material, NewKey, Store};
 use sealwright_tlog::entry::packet_hash;
-use sealwright_tlog::{Entry, Hash};
+use sealwright_tlog::{Entry, Hash, Operation};
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
 use uuid::Uuid;
 
@@ -74,6 +74,7 @@ pub(crate) fn conclusion(intent: &Intent, key: &Key, packets: &[&[u8]]) -> Concl
             artefact: None,
             decision: "own".to_owned(),
             claimed_time_s: None,
+            operation: Operation { number: 1, skipped: 0, chain: [0; 32] },
         });
         ItemResult::Signed { entry, packet: packet.to_vec() }
     });

@@ -1,0 +1,181 @@
+//! System calls: what the signer needs after its start, and nothing else. Two filters, of which the kernel takes the
+//! stricter answer: calls that only an attacker makes end the process; all others that are not needed answer
+//! "no such call" (ENOSYS), which libraries know from older kernels and get by without.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+};
+
+/// # Errors
+/// What the kernel or the compiler of filters says.
+pub(super) fn restrict() -> Result<(), seccompiler::Error> {
+    let attacks = FATAL.iter().map(|number| (*number, Vec::new())).collect();
+    install(attacks, SeccompAction::Allow, SeccompAction::KillProcess)?;
+    let not_there = u32::try_from(libc::ENOSYS).unwrap_or(38);
+    install(needed()?, SeccompAction::Errno(not_there), SeccompAction::Allow)
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn install(
+    rules: Rules,
+    otherwise: SeccompAction,
+    matching: SeccompAction,
+) -> Result<(), seccompiler::Error> {
+    let architecture = std::env::consts::ARCH.try_into()?;
+    let filter: BpfProgram = SeccompFilter::new(rules, otherwise, matching, architecture)?.try_into()?;
+    seccompiler::apply_filter_all_threads(&filter)
+}
+
+/// Other programs, other processes, sockets, the kernel itself. Nothing in the signer, its libraries or libc asks for
+/// these once it serves.
+const FATAL: &[i64] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_sendmmsg,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_memfd_create,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_kexec_load,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_setuid,
+    libc::SYS_setgid,
+    libc::SYS_setresuid,
+    libc::SYS_setresgid,
+    libc::SYS_personality,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+];
+
+/// Needed with any arguments. What the files among them reach is Landlock's to say.
+const ANY_ARGUMENTS: &[i64] = &[
+    // The socket to front, and the log.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_shutdown,
+    // Floors and counts.
+    libc::SYS_openat,
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_lseek,
+    libc::SYS_fcntl,
+    libc::SYS_flock,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_geteuid,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    // Memory; mapping and protecting are below.
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_mlock,
+    libc::SYS_munlock,
+    // Threads.
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    // Time and chance.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_getrandom,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_time,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_gettimeofday,
+];
+
+fn needed() -> Result<Rules, seccompiler::Error> {
+    let mut rules: Rules = ANY_ARGUMENTS.iter().map(|number| (*number, Vec::new())).collect();
+    let mut only = |number: i64, condition: SeccompCondition| {
+        rules.insert(number, vec![SeccompRule::new(vec![condition])?]);
+        Ok::<_, seccompiler::Error>(())
+    };
+    // No memory that can be run: code that was not loaded at the start does not run here.
+    only(libc::SYS_mmap, masked(2, libc::PROT_EXEC, 0)?)?;
+    only(libc::SYS_mprotect, masked(2, libc::PROT_EXEC, 0)?)?;
+    // Threads, not processes. clone3 hides its flags from filters: libc falls back on clone when it is not there.
+    only(libc::SYS_clone, masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?)?;
+    // To abort; signals to others are not needed.
+    only(libc::SYS_tgkill, equal(0, rustix::process::getpid().as_raw_pid())?)?;
+    // Names of threads.
+    only(libc::SYS_prctl, equal(0, libc::PR_SET_NAME)?)?;
+    Ok(rules)
+}
+
+fn masked(argument: u8, mask: i32, value: i32) -> Result<SeccompCondition, seccompiler::Error> {
+    let operator = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));
+    let value = u64::from(value.cast_unsigned());
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?)
+}
+
+fn equal(argument: u8, value: i32) -> Result<SeccompCondition, seccompiler::Error> {
+    let value = u64::from(value.cast_unsigned());
+    Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_needed_ends_the_process() {
+        let needed = needed().unwrap();
+        for number in FATAL {
+            assert!(!needed.contains_key(number), "{number}");
+        }
+    }
+}
