@@ -11,6 +11,7 @@ use sealwright_formats::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
 use sealwright_formats::prepared::{Output, Preparation, Prepared};
 use sealwright_formats::report::{DigestState, Verification, VerifyContext};
 use sealwright_formats::splice::Edits;
+use sealwright_formats::splice::Layout;
 use sealwright_formats::{DETECT_BYTES, FORMATS, Format, by_name, detect};
 use std::sync::LazyLock;
 
@@ -113,8 +114,12 @@ fn sign(
     assert!(!prepared.items.is_empty(), "nothing to sign");
     let packets = made_up::packets(&prepared.items, certificate, salted);
     let longest = packets.iter().map(Vec::len).max().unwrap();
-    assert!(prepared.plan.output(&packets[1..]).is_err(), "a signature is missing, and nobody says so");
-    let edits = match prepared.plan.output(&packets) {
+    let layout = if salted { Layout::Blocks(4096) } else { Layout::Tight };
+    assert!(
+        prepared.plan.output(&packets[1..], layout).is_err(),
+        "a signature is missing, and nobody says so"
+    );
+    let edits = match prepared.plan.output(&packets, layout) {
         Err(error) => return assert!(!error.advice().is_empty()),
         Ok(Output::Sidecar { suffix, bytes }) => {
             assert!(suffix.starts_with('.') && !format.is_embedded(), "{suffix}");
@@ -125,7 +130,7 @@ fn sign(
     };
     let signed = apply(format, file, &edits);
     let growth = edits.new_len().saturating_sub(edits.old_len());
-    let most = prepared.plan.growth_max(longest);
+    let most = prepared.plan.room(longest, layout).growth_max;
     assert!(growth <= most, "the file grows by {growth} bytes, and {most} were said");
     let after = verify(format, &signed).unwrap();
     assert!(after.signatures.len() >= packets.len(), "the new signatures are not found");

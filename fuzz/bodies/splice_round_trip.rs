@@ -14,6 +14,7 @@ use sealwright_formats::Format as _;
 use sealwright_formats::options::{IfSigned, Repeat, SignOptions};
 use sealwright_formats::prepared::{Item, Output, Preparation};
 use sealwright_formats::rpm::{MIN_RPM, RPM_SIGNATURE, Rpm};
+use sealwright_formats::splice::Layout;
 use std::sync::LazyLock;
 
 use crate::choices::Choices;
@@ -82,12 +83,13 @@ fn sign(
 ) -> Option<(Vec<u8>, bool)> {
     let Ok(Preparation::Sign(prepared)) = Rpm.prepare(package, options, key) else { return None };
     let packets = made_up::packets(&prepared.items, key, salted);
-    let Ok(Output::Edits(edits)) = prepared.plan.output(&packets) else { return None };
+    let layout = if salted { Layout::Blocks(4096) } else { Layout::Tight };
+    let Ok(Output::Edits(edits)) = prepared.plan.output(&packets, layout) else { return None };
     let signed = edits.apply(package);
     rpm_layout::changes_only_the_signature_header(package, &signed, &edits);
     let longest = packets.iter().map(Vec::len).max().unwrap();
     let growth = edits.new_len().saturating_sub(edits.old_len());
-    let most = prepared.plan.growth_max(longest);
+    let most = prepared.plan.room(longest, layout).growth_max;
     assert!(growth <= most, "the file grows by {growth} bytes, and {most} were said");
     Some((signed, prepared.notes.iter().any(|note| note.contains("rewritten"))))
 }

@@ -147,7 +147,7 @@ impl SecretPacket {
 
     /// Memory that its passphrase costs by Argon2, as a power of 2 in KiB (section 3.7.1.4).
     pub(super) fn argon2_memory_power(&self) -> Option<u8> {
-        argon2_memory_power(self.body.get(self.public_len..)?)
+        argon2_memory_power(self.body().get(self.public_len..)?)
     }
 }
 
