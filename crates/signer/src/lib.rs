@@ -8,10 +8,10 @@
 //!
 //! What it refuses: to open a network socket, to know users, databases or file formats, to sign an opaque digest,
 //! to sign with a key older than it has seen, to release a signature that does not verify, to serve on a machine
-//! where an algorithm does not work ([`self_test`]), and to use a root key that others can read.
+//! where an algorithm does not work (`self_test.rs`), and to use a root key that others can read.
 //!
 //! rPGP parses and unlocks imported keys and writes certificates; it never signs here: all private-key operations
-//! are aws-lc-rs's ([`backend`]).
+//! are aws-lc-rs's (`backend.rs`).
 //!
 //! Reading order: [`run`], `process.rs`, `confine.rs`, `ipc.rs`, `service.rs`, `seal.rs`, `backend.rs`. `docs/WIRE.md` has the bytes.
 
