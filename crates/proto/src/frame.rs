@@ -1,6 +1,6 @@
 //! Frames between front and signer: a 4-byte big-endian length, then that many bytes of one message.
 //!
-//! [`read`] and [`write`] are for blocking streams (the signer); [`encode`], [`body_len`] and [`decode`] are the
+//! [`read`] and [`write()`] are for blocking streams (the signer); [`encode`], [`body_len`] and [`decode`] are the
 //! same without input and output, for an asynchronous caller (front).
 
 use crate::limits::FRAME_BYTES_MAX;

@@ -1,5 +1,5 @@
 //! The one table of failures: number on the wire, name, whose fault, whether a retry can help, gRPC and HTTP
-//! status, exit status of the command line, and what to do. A new failure is one row of [`codes`].
+//! status, exit status of the command line, and what to do. A new failure is one row of `codes!`.
 
 /// Whose fault a failure is; it says who has to act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

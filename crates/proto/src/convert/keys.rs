@@ -14,7 +14,7 @@ use sealwright_crypto::usage::Usage;
 pub struct KeySpec {
     /// One of [`KeyAlgorithm::CREATABLE`].
     pub algorithm: KeyAlgorithm,
-    /// One line of text, "Name <mail>".
+    /// One line of text, `Name <mail>`.
     pub user_id: String,
     /// Seconds of validity from now; `None`: no expiry.
     pub valid_for_s: Option<u64>,
