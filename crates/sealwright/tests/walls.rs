@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -117,24 +118,42 @@ fn the_signer_opens_no_network_socket_and_front_reads_no_root_key() {
     let trace = home.work().join("trace");
     let sign = home.command(&["sign", "--key", ED25519.name, PACKAGE]);
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-ff", "-qq", "-e", "trace=openat,openat2,open,socket,execve", "-o"]).arg(&trace);
-    strace
-        .arg(sign.get_program())
-        .args(sign.get_args())
-        .current_dir(home.work())
-        .env("SEALWRIGHT_HOME", home.home());
+    strace.args(["-f", "-qq", "-s", "4096", "-e", CALLS, "-o"]).arg(&trace);
+    strace.arg(sign.get_program()).args(sign.get_args()).current_dir(home.work());
+    strace.env("SEALWRIGHT_HOME", home.home());
     tools::succeed(&mut strace);
+    let trace = fs::read_to_string(trace).unwrap();
+    let (signer, front): (Vec<&str>, Vec<&str>) = by_process(&trace);
     let root = home.home().join("root");
-    let (mut signer, mut front) = (String::new(), String::new());
-    for entry in fs::read_dir(home.work()).unwrap() {
-        let path = entry.unwrap().path();
-        if !path.file_name().unwrap().to_string_lossy().starts_with("trace.") {
-            continue;
+    let names_root = |line: &&&str| line.contains(root.to_str().unwrap()) && !line.contains("exec");
+    assert!(signer.iter().find(names_root).is_some(), "the signer does not read its root key: {signer:#?}");
+    assert_eq!(front.iter().find(names_root), None, "front opened the folder of the root key");
+    assert_eq!(signer.iter().find(|line| line.contains("AF_INET")), None, "the signer made a network socket");
+}
+
+const CALLS: &str = "trace=open,openat,openat2,socket,connect,execve,clone,clone3,fork,vfork";
+
+/// Lines of the signer and its threads, and lines of all others. The signer is what was started as `signer`.
+fn by_process(trace: &str) -> (Vec<&str>, Vec<&str>) {
+    let pid =
+        |line: &str| line.split_once(' ').and_then(|(pid, _)| pid.parse::<u32>().ok()).unwrap_or_default();
+    let started =
+        trace.lines().filter(|line| line.contains("clone") || line.contains("fork")).filter_map(|line| {
+            let child = line.rsplit_once("= ")?.1.split(' ').next()?.parse::<u32>().ok()?;
+            Some((child, pid(line)))
+        });
+    let parents: BTreeMap<u32, u32> = started.collect();
+    let signers: BTreeSet<u32> = trace
+        .lines()
+        .filter(|line| line.contains("execve(") && line.contains("\"signer\""))
+        .map(pid)
+        .collect();
+    assert!(!signers.is_empty(), "no signer was started: {trace}");
+    trace.lines().partition(|line| {
+        let mut of = Some(pid(line));
+        while let Some(pid) = of.filter(|pid| !signers.contains(pid)) {
+            of = parents.get(&pid).copied();
         }
-        let text = fs::read_to_string(path).unwrap();
-        if text.contains("\"signer\"") { signer.push_str(&text) } else { front.push_str(&text) }
-    }
-    assert!(signer.contains(root.to_str().unwrap()), "the signer reads its root key: {signer}");
-    assert!(!front.contains(root.to_str().unwrap()), "front opened the folder of the root key");
-    assert!(!signer.contains("AF_INET"), "the signer made a network socket");
+        of.is_some()
+    })
 }
