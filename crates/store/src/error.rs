@@ -47,8 +47,8 @@ pub enum Error {
         /// The key that has it.
         name: String,
     },
-    /// No space is left where the store is. Free some and retry.
-    #[error("no space left on the disk that holds the store")]
+    /// No space is left where the store is. Free some and ask again; nothing else has to be done.
+    #[error("the disk that holds the store is full")]
     Full,
     /// Someone renewed the key meanwhile. Read it again and retry.
     #[error("key {name} was changed meanwhile: generation {found}, not {expected}")]
@@ -99,6 +99,17 @@ pub enum Error {
         /// What is wrong.
         reason: &'static str,
     },
+    /// All connections of this process to the store are in use, for longer than we wait. A retry can help.
+    #[error("the store is overloaded: all connections to it are in use")]
+    Overloaded,
+    /// The database cannot be opened: no file may be opened any more (`ulimit -n`), or its folder was changed.
+    #[error(
+        "the files of the store cannot be opened; its folder was changed, or the limit of open files is reached (ulimit -n)"
+    )]
+    CannotOpen {
+        /// What the driver says.
+        source: Arc<sqlx::Error>,
+    },
     /// The operating system refused.
     #[error("cannot {doing} {path}")]
     Path {
@@ -134,16 +145,29 @@ mod code {
     pub(super) const READONLY: u32 = 8;
     pub(super) const CORRUPT: u32 = 11;
     pub(super) const FULL: u32 = 13;
+    pub(super) const CANNOT_OPEN: u32 = 14;
     pub(super) const NOT_A_DATABASE: u32 = 26;
+    /// Whole code: the index of the journal, in shared memory, could not grow.
+    pub(super) const IO_SHARED_MEMORY_SIZE: u32 = 10 | (19 << 8);
 }
 
 impl Error {
     /// Names what can be named, and keeps the rest with what we did.
     pub(crate) fn database(doing: &'static str, source: sqlx::Error) -> Self {
+        if matches!(source, sqlx::Error::PoolTimedOut) {
+            return Self::Overloaded;
+        }
+        if let sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed = source {
+            return Self::Closed;
+        }
         let code = source.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+        if code == Some(code::IO_SHARED_MEMORY_SIZE) {
+            return Self::Full;
+        }
         match code.map(|code| code & 0xff) {
             Some(code::BUSY | code::LOCKED) => Self::Busy,
             Some(code::FULL) => Self::Full,
+            Some(code::CANNOT_OPEN) => Self::CannotOpen { source: Arc::new(source) },
             Some(code::READONLY) => Self::ReadOnly,
             Some(code::CORRUPT) => Self::Damaged { what: "the database file is malformed" },
             Some(code::NOT_A_DATABASE) => Self::Damaged { what: "the file is not a database" },
@@ -154,7 +178,7 @@ impl Error {
     /// Whether the same call can succeed later without anyone's help.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy | Self::Closed | Self::GenerationChanged { .. })
+        matches!(self, Self::Busy | Self::Closed | Self::Overloaded | Self::GenerationChanged { .. })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Opening: permissions, the version check that touches nothing, migrations under a lock.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -67,6 +68,9 @@ fn options(path: &Path) -> SqliteConnectOptions {
 }
 
 fn path_error(doing: &'static str, path: &Path, source: std::io::Error) -> Error {
+    if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        return Error::Full;
+    }
     Error::Path { doing, path: path.to_owned(), source: Arc::new(source) }
 }
 

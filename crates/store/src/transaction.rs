@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use sealwright_tlog::CompactRange;
 use sealwright_tlog::storage::{LogTransaction, Row as LogRow};
-use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
+use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
 
 use crate::error::{Doing as _, Error};
 use crate::keys::KeyState;
@@ -29,9 +29,9 @@ pub(crate) struct KeyCheck {
     pub(crate) last_signed_s: Option<i64>,
 }
 
-/// See the module. Nothing is durable before [`Self::commit`]; dropping it rolls back.
+/// See the module. Nothing is durable before [`Self::commit`]. Who began it rolls it back when it was not committed.
 pub(crate) struct Transaction<'c> {
-    open: sqlx::Transaction<'c, Sqlite>,
+    open: &'c mut SqliteConnection,
     head: Option<CompactRange>,
     head_changed: bool,
     rows: Vec<LogRow>,
@@ -48,7 +48,7 @@ pub(crate) struct LogMark {
 }
 
 impl<'c> Transaction<'c> {
-    pub(crate) fn new(open: sqlx::Transaction<'c, Sqlite>) -> Self {
+    pub(crate) fn new(open: &'c mut SqliteConnection) -> Self {
         Self {
             open,
             head: None,
@@ -60,7 +60,7 @@ impl<'c> Transaction<'c> {
     }
 
     pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
-        &mut self.open
+        self.open
     }
 
     /// Forget what was read of a key, because its row changes in this transaction.
@@ -136,7 +136,8 @@ impl<'c> Transaction<'c> {
                 .await
                 .doing("note the time of a key's last entry")?;
         }
-        self.open.commit().await.doing("commit")
+        sqlx::query("COMMIT").execute(self.open).await.doing("commit")?;
+        Ok(())
     }
 }
 

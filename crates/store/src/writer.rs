@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::BoxFuture;
-use sqlx::SqlitePool;
+use sqlx::{SqliteConnection, SqlitePool};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Doing as _, Error};
@@ -59,14 +59,13 @@ impl Writer {
 
 async fn run(pool: SqlitePool, mut queue: mpsc::Receiver<Box<dyn Job>>, commits: Arc<AtomicU64>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
+    let mut reported = Reported::default();
     while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
         let committed = commit(&pool, &mut batch).await;
-        match &committed {
-            Ok(()) => {
-                commits.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(error) => tracing::error!(%error, works = batch.len(), "a commit of the store failed"),
+        if committed.is_ok() {
+            commits.fetch_add(1, Ordering::Relaxed);
         }
+        reported.outcome(&committed, batch.len());
         for job in batch.drain(..) {
             job.answer(committed.clone());
         }
@@ -74,14 +73,62 @@ async fn run(pool: SqlitePool, mut queue: mpsc::Receiver<Box<dyn Job>>, commits:
     pool.close().await;
 }
 
+/// Whether the log was told: a failure that lasts gets one line when it starts and one when it ends, however many
+/// callers try meanwhile. Each of them has its answer.
+#[derive(Default)]
+struct Reported(Option<String>);
+
+impl Reported {
+    fn outcome(&mut self, committed: &Result<(), Error>, works: usize) {
+        match committed {
+            Ok(()) if self.0.take().is_some() => tracing::info!("the store commits again"),
+            Ok(()) => (),
+            Err(error) => {
+                let text = error.to_string();
+                if self.0.as_ref() != Some(&text) {
+                    tracing::error!(
+                        error = error as &dyn std::error::Error,
+                        works,
+                        "a commit of the store failed"
+                    );
+                    self.0 = Some(text);
+                }
+            }
+        }
+    }
+}
+
+/// One transaction. When it fails, the connection is brought back to outside of one, or else replaced: the next
+/// batch starts clean, and succeeds as soon as what was in the way is gone.
 async fn commit(pool: &SqlitePool, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
+    let mut connection = pool.acquire().await.doing("connect to the store")?;
+    let committed = transact(&mut connection, batch).await;
+    if committed.is_err() && !is_outside_after_rollback(&mut connection).await {
+        let _ = connection.close().await;
+    }
+    committed
+}
+
+/// The statements themselves and no guard of the driver's: it counts how deep it is in transactions, and SQLite ends
+/// one by itself when the disk is full, after which the driver can neither roll back nor begin.
+async fn transact(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
     // IMMEDIATE: the head is read under the lock for writing, which other processes respect.
-    let open = pool.begin_with("BEGIN IMMEDIATE").await.doing("begin a transaction")?;
-    let mut transaction = Transaction::new(open);
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await.doing("begin a transaction")?;
+    let mut transaction = Transaction::new(connection);
     for job in batch {
         job.run(&mut transaction).await?;
     }
     transaction.commit().await
+}
+
+/// A rollback fails when SQLite has rolled back already. Then a transaction that writes nothing tells: it begins only
+/// where none is open.
+async fn is_outside_after_rollback(connection: &mut SqliteConnection) -> bool {
+    if sqlx::query("ROLLBACK").execute(&mut *connection).await.is_ok() {
+        return true;
+    }
+    sqlx::query("BEGIN").execute(&mut *connection).await.is_ok()
+        && sqlx::query("ROLLBACK").execute(&mut *connection).await.is_ok()
 }
 
 /// Work of any type, with its place for the answer.
@@ -109,5 +156,83 @@ impl<W: Work> Job for Pending<W> {
         let answer = committed.and_then(|()| done.ok_or(Error::Closed));
         // A caller who has gone away does not want the answer; what is committed stands.
         let _ = reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Fills a table, or asks how many rows there are.
+    struct Fill(usize);
+
+    impl Work for Fill {
+        type Output = ();
+
+        fn run<'a>(&'a self, tx: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), Error>> {
+            Box::pin(async move {
+                sqlx::query("INSERT INTO filling VALUES ($1)")
+                    .bind(vec![7_u8; self.0])
+                    .execute(tx.connection())
+                    .await
+                    .doing("fill the disk")?;
+                Ok(())
+            })
+        }
+    }
+
+    async fn run_sql(pool: &SqlitePool, sql: &'static str) {
+        sqlx::query(sql).execute(pool).await.unwrap();
+    }
+
+    async fn writer(folder: &std::path::Path) -> (SqlitePool, Writer) {
+        let pools = crate::open::open(folder).await.unwrap();
+        run_sql(&pools.writer, "CREATE TABLE filling (bytes BLOB)").await;
+        (pools.writer.clone(), Writer::start(pools.writer))
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_one_typed_error_and_the_store_works_again_with_space() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pool, writer) = writer(&folder.path().join("store")).await;
+        let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&pool).await.unwrap();
+        // Of the one connection that writes: SQLite answers as on a full disk.
+        let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {}", pages + 4));
+        sqlx::query(limit).execute(&pool).await.unwrap();
+        let begun = Instant::now();
+        for _ in 0..5 {
+            let filled = futures_util::future::join_all((0..20).map(|_| writer.submit(Fill(64 << 10)))).await;
+            assert!(filled.iter().all(|filled| matches!(filled, Err(Error::Full))), "{filled:?}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        writer.submit(Fill(1)).await.unwrap();
+        run_sql(&pool, "PRAGMA max_page_count = 1000000").await;
+        writer.submit(Fill(64 << 10)).await.unwrap();
+        let rows: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM filling").fetch_one(&pool).await.unwrap();
+        assert_eq!(rows, 2, "what failed left nothing");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_cannot_be_rolled_back_is_brought_out_of_its_transaction() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pool, writer) = writer(&folder.path().join("store")).await;
+        // Left open by nobody we know: the next batch fails, the one after it does not.
+        run_sql(&pool, "BEGIN IMMEDIATE").await;
+        assert!(writer.submit(Fill(1)).await.is_err());
+        writer.submit(Fill(1)).await.unwrap();
+        let rows: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM filling").fetch_one(&pool).await.unwrap();
+        assert_eq!(rows, 1);
+    }
+
+    #[test]
+    fn a_failure_that_lasts_is_reported_once() {
+        let mut reported = Reported::default();
+        reported.outcome(&Err(Error::Full), 1);
+        assert_eq!(reported.0, Some(Error::Full.to_string()));
+        reported.outcome(&Err(Error::Full), 1);
+        reported.outcome(&Ok(()), 1);
+        assert_eq!(reported.0, None);
     }
 }
