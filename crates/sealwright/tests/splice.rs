@@ -339,7 +339,7 @@ fn a_leftover_of_a_dead_run_goes_with_the_next_and_one_of_a_live_run_stays() {
     let foreign = home.work().join(".sealwright-notes");
     fs::write(&foreign, "mine").unwrap();
     home.ok(&["sign", "--key", ED25519.name, "in.rpm"]);
-    assert_eq!(temporaries(&home.work()), [foreign.clone()]);
+    assert_eq!(temporaries(&home.work()).as_slice(), std::slice::from_ref(&foreign));
     fs::remove_file(foreign).unwrap();
 
     let mut live = pause("delay_enter=3000000").spawn().unwrap();
