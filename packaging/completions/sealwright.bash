@@ -785,7 +785,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__sign)
-            opts="-j -r -o -h -V --key --format --jobs --recursive --output --if-signed --force --hash --dry-run --check-payload --salt --rpm-signature --min-rpm --detached-output --json --help --version"
+            opts="-j -r -o -0 -h -V --key --format --jobs --recursive --output --if-signed --force --hash --dry-run --check-payload --salt --rpm-signature --min-rpm --detached-output --in-place --hardlinks --files-from --null --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -835,6 +835,14 @@ _sealwright() {
                     COMPREPLY=($(compgen -W "asc sig" -- "${cur}"))
                     return 0
                     ;;
+                --hardlinks)
+                    COMPREPLY=($(compgen -W "relink break refuse" -- "${cur}"))
+                    return 0
+                    ;;
+                --files-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -861,7 +869,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__strip)
-            opts="-j -r -o -h -V --jobs --recursive --output --dry-run --json --help --version"
+            opts="-j -r -o -0 -h -V --jobs --recursive --output --dry-run --files-from --null --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -880,6 +888,10 @@ _sealwright() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --files-from)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -121,11 +121,17 @@ both\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l min-rpm -d 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l detached-output -d 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)' -r -f -a "asc\t''
 sig\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l hardlinks -d 'What becomes of a file\'s other names; default: relink, but with --in-place refuse' -r -f -a "relink\t'Names in this call stay names of one file'
+break\t'Each name becomes a file of its own'
+refuse\t'Leave files with other names alone, and say so'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l files-from -d 'Take further paths from this file, one a line; `-` is standard input' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s r -l recursive -d 'Sign the packages in directories, and in those beneath; links are not followed'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l force -d 'Sign again even if exactly this signature is there'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l dry-run -d 'Check everything, ask for no signature, write nothing'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l check-payload -d 'Read the payload and compare it with its digests before the header is signed'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l salt -d 'Put a random salt into each signature, so that two of one second differ'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l in-place -d 'Write the changed bytes into the files themselves, for trees that nobody reads meanwhile'
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s 0 -l null -d 'Names in --files-from end with a zero byte, as `find -print0` writes them'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s V -l version -d 'Print version'
@@ -141,8 +147,10 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s h -l he
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s j -l jobs -d 'Files in hand at once' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s o -l output -d 'Write stripped copies into this directory and leave the files as they are' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -l files-from -d 'Take further paths from this file, one a line; `-` is standard input' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s r -l recursive -d 'Strip the packages in directories, and in those beneath; links are not followed'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -l dry-run -d 'Check everything, write nothing'
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s 0 -l null -d 'Names in --files-from end with a zero byte, as `find -print0` writes them'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s V -l version -d 'Print version'
