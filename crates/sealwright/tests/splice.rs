@@ -412,6 +412,24 @@ fn few_descriptors_make_smaller_groups_and_every_file_is_signed() {
 }
 
 #[test]
+fn without_a_place_for_undo_records_in_place_is_refused_by_name_and_replacing_works() {
+    let home = home();
+    let path = put(&home.work(), PACKAGE, "in.rpm");
+    fs::write(home.home().join("state"), "in the way").unwrap();
+    let ran = home.run(&["sign", "--key", ED25519.name, "--in-place", "in.rpm"]);
+    ran.failed_saying(&["cannot keep undo records", "state"]);
+    assert_eq!(fs::read(&path).unwrap(), fs::read(fixtures::package(PACKAGE)).unwrap());
+    fs::remove_file(home.home().join("state")).unwrap();
+    fs::create_dir(home.home().join("state")).unwrap();
+    fs::set_permissions(home.home().join("state"), fs::Permissions::from_mode(0o755)).unwrap();
+    let ran = home.run(&["sign", "--key", ED25519.name, "--in-place", "in.rpm"]);
+    ran.failed_saying(&["not for its user alone", "0755"]);
+    let ran = home.ok(&["sign", "--key", ED25519.name, "in.rpm"]);
+    assert!(ran.stderr.contains("nothing was recovered"), "{}", ran.text());
+    assert!(is_signed(&path));
+}
+
+#[test]
 fn lists_of_files_follow_the_rules_of_the_command_line() {
     let home = home();
     for name in ["a b.rpm", "new\nline.rpm", "c.rpm"] {
