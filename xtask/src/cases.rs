@@ -19,6 +19,8 @@ type Steps = fn(&Stage) -> std::result::Result<(), String>;
 
 /// Every case: the folder, and our commands for it.
 const CASES: &[(&str, Steps)] = &[
+    ("file-concurrent-same", files::concurrent_same),
+    ("file-disk-full", files::disk_full),
     ("file-empty-and-junk", files::empty_and_junk),
     ("file-odd-names", files::odd_names),
     ("future-clock", keys::future_clock),

@@ -13,6 +13,7 @@ mod fuzz;
 mod generate;
 mod install;
 mod process;
+mod soak;
 mod tidy;
 
 use std::process::ExitCode;
@@ -54,6 +55,12 @@ enum Chore {
     },
     /// Measure against public tools in the same run, and write docs/benchmarks.md
     Bench(bench::Arguments),
+    /// Kill signing runs at random moments and check every file; some minutes
+    Soak {
+        /// Kills for each way of writing and each file system
+        #[arg(long, default_value_t = 200)]
+        kills: u32,
+    },
     /// Check licences, advisories and banned edges of dependencies with cargo-deny
     Deny {
         /// Install cargo-deny first if it is missing
@@ -71,6 +78,7 @@ fn main() -> ExitCode {
         Chore::Generate { check } => generate::run(check),
         Chore::Cases { release, names } => cases::run(release, &names),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Soak { kills } => soak::run(kills),
         Chore::Deny { install } => deny::run(install),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
     };

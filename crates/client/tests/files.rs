@@ -197,6 +197,77 @@ fn mode_owner_attributes_and_links_are_kept_and_the_time_moves_forward() {
     assert_eq!(fs::read(&path).unwrap()[0], b'X');
 }
 
+/// An ACL as the kernel keeps it: version 2, then tag, permissions and id of each entry, little-endian.
+fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    let mut bytes = 2u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(permissions.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn an_acl_is_kept_and_the_one_that_a_directory_would_give_is_not_taken_on() {
+    const NONE: u32 = u32::MAX;
+    // Owner, user 1234, group, mask, others.
+    let own = acl(&[(1, 6, NONE), (2, 4, 1234), (4, 4, NONE), (16, 4, NONE), (32, 0, NONE)]);
+    let of_directory = acl(&[(1, 7, NONE), (2, 7, 4321), (4, 7, NONE), (16, 7, NONE), (32, 0, NONE)]);
+    let dir = tempfile::tempdir().unwrap();
+    let (with, without) = (file(&dir, "a.rpm", &content()), file(&dir, "b.rpm", &content()));
+    rustix::fs::setxattr(&with, "system.posix_acl_access", &own, XattrFlags::empty()).unwrap();
+    rustix::fs::setxattr(dir.path(), "system.posix_acl_default", &of_directory, XattrFlags::empty()).unwrap();
+    let mode = fs::metadata(&without).unwrap().mode();
+    for path in [&with, &without] {
+        stage(path, 0).unwrap().commit(edits(&[(0, 1, b"X")])).unwrap();
+    }
+    let mut value = [0; 256];
+    let len = rustix::fs::getxattr(&with, "system.posix_acl_access", &mut value).unwrap();
+    assert_eq!(&value[..len], own);
+    assert!(rustix::fs::getxattr(&without, "system.posix_acl_access", &mut value).is_err());
+    assert_eq!(fs::metadata(&without).unwrap().mode(), mode);
+}
+
+#[test]
+fn what_vouches_for_the_old_content_is_not_copied_and_other_labels_are() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, "a.rpm", &content());
+    let set =
+        |name: &str, value: &[u8]| rustix::fs::setxattr(&path, name, value, XattrFlags::empty()).unwrap();
+    set("security.ima", b"\x04\x04hash");
+    set("security.sealwright-test", b"label");
+    set("trusted.sealwright-test", b"trusted");
+    stage(&path, 0).unwrap().commit(edits(&[(0, 1, b"X")])).unwrap();
+    let mut value = [0; 256];
+    assert!(rustix::fs::getxattr(&path, "security.ima", &mut value).is_err());
+    for (name, kept) in [("security.sealwright-test", &b"label"[..]), ("trusted.sealwright-test", b"trusted")]
+    {
+        let len = rustix::fs::getxattr(&path, name, &mut value).unwrap();
+        assert_eq!(&value[..len], kept);
+    }
+}
+
+#[test]
+fn an_immutable_file_is_refused_before_a_temporary_is_made() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir, "a.rpm", &content());
+    let open = fs::File::open(&path).unwrap();
+    if rustix::fs::ioctl_setflags(&open, rustix::fs::IFlags::IMMUTABLE).is_err() {
+        return;
+    }
+    let refused = stage(&path, 0).unwrap_err();
+    rustix::fs::ioctl_setflags(&open, rustix::fs::IFlags::empty()).unwrap();
+    assert!(matches!(refused, Error::Immutable), "{refused}");
+    assert_eq!(names(dir.path()), ["a.rpm"]);
+}
+
 #[test]
 fn while_it_is_staged_the_temporary_is_private_and_never_looks_like_a_package() {
     let dir = tempfile::tempdir().unwrap();
@@ -224,7 +295,10 @@ fn a_second_signer_is_refused_while_the_first_has_the_file_and_not_after() {
 #[test]
 fn a_file_that_changes_in_hand_is_not_replaced() {
     type Change = fn(&Path);
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 6] = [
+        ("shorter", |path| {
+            fs::OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap();
+        }),
         ("written to", |path| {
             std::thread::sleep(std::time::Duration::from_millis(20));
             let mut bytes = fs::read(path).unwrap();

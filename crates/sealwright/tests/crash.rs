@@ -30,7 +30,7 @@ mod disk;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sealwright");
 const PACKAGES: usize = 50;
-const KILLS: u64 = 10;
+const KILLS: u64 = 20;
 
 #[test]
 fn killed_while_it_replaces_files_it_leaves_each_old_or_new_and_readable_at_every_moment() {

@@ -1,11 +1,52 @@
 //! Cases about files, whole batches and what verification says.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::stage::{RSA, Stage, bytes, ensure, fixture, refused, spawn};
 
 type Outcome = std::result::Result<(), String>;
+
+/// Eight processes on one file: it is signed once, whole; who loses says that another has it.
+pub(super) fn concurrent_same(stage: &Stage) -> Outcome {
+    stage.import_usual()?;
+    for how in [&[][..], &["--in-place"]] {
+        stage.setup()?;
+        let mut arguments = vec!["sign", "--key", RSA, "in.rpm"];
+        arguments.extend(how);
+        let start = |_| stage.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let signers =
+            (0..8).map(start).collect::<std::io::Result<Vec<_>>>().map_err(|error| error.to_string())?;
+        for signer in signers {
+            let output = signer.wait_with_output().map_err(|error| error.to_string())?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            ensure(output.status.success() || said.contains("in use") || said.contains("changed"), said)?;
+        }
+        stage.check()?;
+    }
+    Ok(())
+}
+
+/// Writing fails part-way, by the limit of the process: the cause is named, nothing is left, and with space it works.
+pub(super) fn disk_full(stage: &Stage) -> Outcome {
+    stage.import_usual()?;
+    let sign = stage.command(&["sign", "--key", RSA, "in.rpm"]);
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "ulimit -f 512; trap '' XFSZ; exec \"$@\"", "bash"]);
+    shell.arg(sign.get_program()).args(sign.get_args());
+    for (name, value) in sign.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let output = spawn(shell.current_dir(stage.work()))?;
+    refused(&output, &["in.rpm", "too large"])?;
+    ensure(bytes(&stage.file("in.rpm"))? == bytes(&stage.file("orig.rpm"))?, "in.rpm was changed")?;
+    stage.check()?;
+    stage.ok(&["sign", "--key", RSA, "in.rpm"])?;
+    stage.check()
+}
 
 /// One batch of bad files and a good one: the good one is signed, each other is named with a reason.
 pub(super) fn empty_and_junk(stage: &Stage) -> Outcome {

@@ -61,6 +61,18 @@ pub(super) fn hardlinked(stage: &Stage) -> Outcome {
     let differ = bytes(&stage.file("el7/a.rpm"))? != bytes(&stage.file("el8/a.rpm"))?;
     ensure(warned || !differ, format!("the link was broken without a warning: {said}"))?;
     stage.ok(&["sign", "--key", RSA, "el8/a.rpm"])?;
+    stage.check()?;
+    // Both in one call: names of one file before and after.
+    stage.setup()?;
+    stage.ok(&["sign", "--key", RSA, "el7/a.rpm", "el8/a.rpm"])?;
+    let same = bytes(&stage.file("el7/a.rpm"))? == bytes(&stage.file("el8/a.rpm"))?;
+    ensure(same, "two names of one file have parted")?;
+    // In place a linked file is refused, and with relink it changes under both names.
+    stage.setup()?;
+    stage.refused(&["sign", "--key", RSA, "--in-place", "el7/a.rpm"], &["el7/a.rpm", "--hardlinks"])?;
+    stage.ok(&["sign", "--key", RSA, "--in-place", "--hardlinks", "relink", "el7/a.rpm"])?;
+    let same = bytes(&stage.file("el7/a.rpm"))? == bytes(&stage.file("el8/a.rpm"))?;
+    ensure(same, "in place both names change")?;
     stage.check()
 }
 

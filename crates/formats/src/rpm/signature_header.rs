@@ -218,6 +218,10 @@ impl SignatureHeader {
             return base;
         };
         if let Some(before) = reserve.grown_from() {
+            if first_signature > at {
+                // A mark that another tool left when it took the signatures away says nothing.
+                return base;
+            }
             let tag = reserve.tag;
             match (before, base.items.iter_mut().find(|item| item.is_reserve())) {
                 (Some(len), Some(item)) => {
@@ -257,7 +261,8 @@ impl SignatureHeader {
                 return shrunk;
             }
         }
-        self.inserted(signatures, !RESERVES_AS_BUILT.contains(&len))
+        // With a mark that is not ours to read, they stand after it in any case.
+        self.inserted(signatures, reserve.grown_from().is_some() || !RESERVES_AS_BUILT.contains(&len))
     }
 
     /// This header, which has no signatures, with these, in the least length that differs from `old_len` by a
@@ -473,6 +478,20 @@ mod tests {
         let mut base = header(Some(100));
         base.items.iter_mut().filter(|item| item.is_reserve()).for_each(|item| item.data[99] = 1);
         assert!(base.grown(&signature(), base.encode().len(), 4096).is_none());
+    }
+
+    #[test]
+    fn a_mark_that_another_tool_left_is_kept_and_means_nothing() {
+        let mut left = header(None).grown(&signature(), 4304, 4096).unwrap();
+        left.items.retain(|item| !item.is_signature());
+        assert_eq!(left.stripped(), left, "it has no signatures");
+        for (len, reserve) in [(100, 3000), (5000, 3000), (100, 4128), (100, 4096)] {
+            let end = left.items.iter_mut().find(|item| item.is_reserve()).unwrap();
+            *end = Item::marked_reserve(end.tag, reserve, None);
+            let signed = left.with(&[Item::binary(tags::DSA_HEADER, vec![0x88; len])]);
+            assert_eq!(signed.stripped(), left);
+            assert!(left.grown(&signature(), 4304, 4096).is_none());
+        }
     }
 
     #[test]

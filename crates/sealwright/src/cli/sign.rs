@@ -113,7 +113,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
         Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
     })?;
     if !args.dry_run {
-        writing::recover(&places.state)?;
+        writing::recover(&places.state);
     }
     let request = request(&args, args.writing.policy(&places.state)?)?;
     let embedded = Embedded::start(&places).await?;

@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let paths = args.files.all()?;
     // A half-written package is none that could be stripped; without a home there is nothing to recover.
     if let (Effect::Write, Ok(places)) = (effect, Places::from_environment()) {
-        writing::recover(&places.state)?;
+        writing::recover(&places.state);
     }
     let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
     let listing = source::list(&paths, directories);

@@ -49,11 +49,19 @@ impl Disk {
     pub(crate) fn fill_but(&self, free: u64) {
         let filler = self.path().join("filler");
         drop(std::fs::remove_file(&filler));
-        let stat = rustix::fs::statvfs(self.path()).unwrap();
-        let len = (stat.f_bavail * stat.f_frsize).saturating_sub(free);
         let file = std::fs::File::create(filler).unwrap();
-        if len > 0 {
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len).unwrap();
+        let mut len = 0;
+        for chunk in [16 << 20, 1 << 20, 64 << 10, 4 << 10] {
+            loop {
+                let stat = rustix::fs::statvfs(self.path()).unwrap();
+                let full = stat.f_bavail * stat.f_frsize < free + chunk;
+                // A file system keeps some for itself: it can be full before it says so.
+                let kind = rustix::fs::FallocateFlags::empty();
+                if full || rustix::fs::fallocate(&file, kind, len, chunk).is_err() {
+                    break;
+                }
+                len += chunk;
+            }
         }
     }
 }

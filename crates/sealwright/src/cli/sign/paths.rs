@@ -47,11 +47,11 @@ impl PathArgs {
             };
             let bytes = read.map_err(|error| {
                 let what = format!("cannot read the list of files {}: {error}", list.display());
-                Failure::usage(&what, "Name a file with one path a line.")
+                Failure::usage(what, "Name a file with one path a line.")
             })?;
             paths.extend(names(&bytes, self.null).map_err(|what| {
                 Failure::usage(
-                    &format!("{}: {what}", list.display()),
+                    format!("{}: {what}", list.display()),
                     "Use -0 for names that end with a zero byte.",
                 )
             })?);

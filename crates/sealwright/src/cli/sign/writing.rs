@@ -69,17 +69,17 @@ impl WritingArgs {
     }
 }
 
-/// Settles what a killed run left half written, and says so. It comes before any file is looked at.
-///
-/// # Errors
-/// The state directory cannot be read, or is open to others.
-pub(crate) fn recover(state: &Path) -> Result<(), Failure> {
-    let report =
-        recovery::recover(state).map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
-    for recovered in report {
-        terminal::err(&line(&recovered));
+/// Settles what a killed run left half written, and says so. It comes before any file is looked at. Where the state
+/// directory cannot be used nothing is settled; that stops only those who need it, and a half-written package is
+/// refused by its digests.
+pub(crate) fn recover(state: &Path) {
+    match recovery::recover(state) {
+        Ok(report) => report.iter().for_each(|recovered| terminal::err(&line(recovered))),
+        Err(error) => {
+            let what = terminal::safe(&Failure::chain(&error));
+            terminal::err(&format!("Warning: nothing was recovered: {what}. {}", error.advice()));
+        }
     }
-    Ok(())
 }
 
 fn line(recovered: &Recovered) -> String {
