@@ -94,12 +94,16 @@ fn the_same_user_can_neither_trace_the_signer_nor_read_its_memory() {
 }
 
 #[test]
-fn nothing_of_the_environment_but_the_log_filter_reaches_the_signer() {
+fn the_running_signer_is_filtered_and_inherits_nothing_but_the_log_filter() {
     let plain = Plain::with_keys(&[ED25519]);
     let mut front = plain.waiting(ED25519.name);
     let environment = |pid: u32| fs::read_to_string(format!("/proc/{pid}/environ"));
     let in_front = environment(front.id()).unwrap();
     assert!(in_front.contains("SEALWRIGHT_HOME=") && in_front.contains("PATH="), "{in_front}");
+    let status = fs::read_to_string(format!("/proc/{}/status", signer_of(front.id()))).unwrap();
+    for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "Seccomp_filters:\t2"] {
+        assert!(status.lines().any(|found| found == line), "{line}: {status}");
+    }
     match environment(signer_of(front.id())) {
         Ok(of_signer) => assert_eq!(of_signer, "SEALWRIGHT_LOG=warn\0"),
         // Only root can look.

@@ -10,6 +10,7 @@
     reason = "tests"
 )]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -117,7 +118,9 @@ fn the_signer_opens_no_network_socket_and_front_reads_no_root_key() {
     let trace = home.work().join("trace");
     let sign = home.command(&["sign", "--key", ED25519.name, PACKAGE]);
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-ff", "-qq", "-e", "trace=openat,openat2,open,socket,execve", "-o"]).arg(&trace);
+    strace
+        .args(["-f", "-ff", "-qq", "-e", "trace=openat,openat2,open,socket,execve,clone,clone3", "-o"])
+        .arg(&trace);
     strace
         .arg(sign.get_program())
         .args(sign.get_args())
@@ -125,15 +128,25 @@ fn the_signer_opens_no_network_socket_and_front_reads_no_root_key() {
         .env("SEALWRIGHT_HOME", home.home());
     tools::succeed(&mut strace);
     let root = home.home().join("root");
-    let (mut signer, mut front) = (String::new(), String::new());
+    // One file a thread, by its number.
+    let mut threads: BTreeMap<String, String> = BTreeMap::new();
     for entry in fs::read_dir(home.work()).unwrap() {
         let path = entry.unwrap().path();
-        if !path.file_name().unwrap().to_string_lossy().starts_with("trace.") {
-            continue;
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if let Some(thread) = name.strip_prefix("trace.") {
+            threads.insert(thread.to_owned(), fs::read_to_string(path).unwrap());
         }
-        let text = fs::read_to_string(path).unwrap();
-        if text.contains("\"signer\"") { signer.push_str(&text) } else { front.push_str(&text) }
     }
+    let first = threads.iter().find(|(_, text)| text.contains("\"signer\"")).unwrap().0.clone();
+    let mut signer = threads.remove(&first).unwrap();
+    let calls = signer.lines().filter(|line| line.starts_with("clone"));
+    let started: Vec<String> =
+        calls.filter_map(|line| line.rsplit_once("= ")).map(|(_, thread)| thread.to_owned()).collect();
+    assert!(!started.is_empty(), "the signer works in threads of its own: {signer}");
+    for thread in started {
+        signer.push_str(&threads.remove(&thread).unwrap_or_default());
+    }
+    let front: String = threads.into_values().collect();
     assert!(signer.contains(root.to_str().unwrap()), "the signer reads its root key: {signer}");
     assert!(!front.contains(root.to_str().unwrap()), "front opened the folder of the root key");
     assert!(!signer.contains("AF_INET"), "the signer made a network socket");
