@@ -18,6 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use sealwright_proto::status::Code;
 use sealwright_store::Store;
 use tokio::sync::Semaphore;
 use tonic::service::Routes;
@@ -65,6 +66,9 @@ pub(crate) struct Inner {
     pub(crate) request_kib_max: u32,
 }
 
+/// How often the first signer is started if it dies before it is ready.
+const FIRST_STARTS_MAX: u32 = 3;
+
 impl Front {
     /// Opens the store in `store_folder` and waits until the signer at the other end of `signer` is ready. Must be
     /// called inside a Tokio runtime with input, output and time enabled, and be used inside it. When that signer
@@ -81,8 +85,16 @@ impl Front {
     /// # Errors
     /// As for [`Self::start`].
     pub async fn start_with(config: Config, store_folder: &Path, launcher: Launcher) -> Result<Self, Error> {
-        let signer = launcher().map_err(Error::SignerSocket)?;
-        Self::start_on(config, store_folder, signer, Some(launcher)).await
+        let mut tries_left = FIRST_STARTS_MAX;
+        loop {
+            tries_left = tries_left.saturating_sub(1);
+            let signer = launcher().map_err(Error::SignerSocket)?;
+            match Self::start_on(config, store_folder, signer, Some(Arc::clone(&launcher))).await {
+                // It died before it could say a word; if it says why, it would say it again.
+                Err(Error::Signer(fault)) if fault.code == Code::SignerGone && tries_left > 0 => {}
+                started => return started,
+            }
+        }
     }
 
     async fn start_on(

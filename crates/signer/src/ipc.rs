@@ -241,3 +241,26 @@ impl Answers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealwright_proto::signer_v1::BeginImport;
+
+    /// Whatever kept it from opening, the self-test first of all.
+    #[test]
+    fn a_signer_that_did_not_open_says_why_and_answers_nothing() {
+        let (mut front, socket) = UnixStream::pair().unwrap();
+        let asked = ToSigner { id: 1, request: Some(Asked::BeginImport(BeginImport {})) };
+        frame::write(&mut front, &asked).unwrap();
+        let algorithm = "rsa4096 with sha512".to_owned();
+        let broken = Error::SelfTest { algorithm, reason: "a signature does not verify" };
+        assert!(matches!(serve(socket, Err(broken), 1), Err(Error::SelfTest { .. })));
+        let (greeting, _) = frame::read::<FromSigner>(&mut front).unwrap().unwrap();
+        let Some(Response::Failure(failure)) = greeting.response else { panic!("{greeting:?}") };
+        let fault = Fault::from(failure);
+        assert_eq!((greeting.id, fault.code), (0, Code::SelfTestFailed));
+        assert!(fault.message.contains("rsa4096 with sha512"), "{fault}");
+        assert!(!matches!(frame::read::<FromSigner>(&mut front), Ok(Some(_))), "an answer");
+    }
+}

@@ -95,6 +95,5 @@ pub fn serve(config: Config, clock: Arc<dyn Clock>) -> Result<(), Error> {
 }
 
 fn open(root: &Path, create: bool, clock: Arc<dyn Clock>) -> Result<service::Service, Error> {
-    self_test::run()?;
-    service::Service::open(root, create, clock)
+    service::Service::open(root, create, clock, self_test::run()?)
 }

@@ -23,7 +23,7 @@ use crate::opened::OpenKey;
 use crate::root::Root;
 use crate::seal::StoredKey;
 use crate::secret::fill_random;
-use crate::{create, import, renew};
+use crate::{create, import, renew, self_test};
 
 /// Version of the protocol with front.
 const PROTOCOL_VERSION: u32 = 1;
@@ -41,7 +41,12 @@ pub(crate) struct Service {
 impl Service {
     /// # Errors
     /// Those of [`Root::open`], [`Floors::open`] and [`Counts::open`].
-    pub(crate) fn open(directory: &Path, create: bool, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    pub(crate) fn open(
+        directory: &Path,
+        create: bool,
+        clock: Arc<dyn Clock>,
+        _: self_test::Passed,
+    ) -> Result<Self, Error> {
         Ok(Self {
             root: Root::open(directory, create)?,
             floors: Floors::open(directory)?,
