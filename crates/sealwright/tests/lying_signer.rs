@@ -93,6 +93,7 @@ fn request() -> Request {
         format: None,
         salt: true,
         effect: Effect::Write,
+        policy: sealwright_client::apply::Policy::default(),
         priority: Priority::Batch,
     }
 }
