@@ -6,7 +6,11 @@ pub(crate) mod sign;
 pub(crate) mod strip;
 pub(crate) mod verify;
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
+use sealwright_client::batch::Stop;
+use sealwright_client::source::{self, Directories, Listing};
 
 use crate::demo;
 use crate::embedded;
@@ -56,6 +60,19 @@ pub(crate) enum Command {
 pub(crate) struct Context {
     /// `--json`.
     pub(crate) json: bool,
+}
+
+/// Lists files; a stop ends the walk through a large or hanging tree.
+async fn list(paths: Vec<PathBuf>, recursive: bool, stop: &Stop) -> Result<Listing, Failure> {
+    let directories = if recursive { Directories::Walk } else { Directories::Refuse };
+    let walk = tokio::task::spawn_blocking(move || source::list(&paths, directories));
+    tokio::select! {
+        biased;
+        () = stop.asked() => Err(Failure::stopped()),
+        listing = walk => listing.map_err(|error| {
+            Failure::failed(format!("cannot list the files: {error}"), "Please report it.")
+        }),
+    }
 }
 
 impl Cli {

@@ -48,6 +48,11 @@ impl Failure {
         Self { what: what.into(), advice: advice.into(), exit: Exit::Usage }
     }
 
+    /// A signal asked for a stop before anything was begun.
+    pub(crate) fn stopped() -> Self {
+        Self::failed("stopped by a signal; nothing was signed", "Run the same command again.")
+    }
+
     /// An error with its chain of causes, each once.
     pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         let mut text = error.to_string();

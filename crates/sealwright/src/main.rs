@@ -11,11 +11,15 @@ mod output;
 mod terminal;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
+
+/// How long threads that nobody waits for may take to end after the last result.
+const END_MS_MAX: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -28,7 +32,12 @@ fn main() -> ExitCode {
             .enable_all()
             .build()
             .map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))
-            .and_then(|runtime| runtime.block_on(cli.run()))
+            .and_then(|runtime| {
+                let outcome = runtime.block_on(cli.run());
+                // A thread that waits for standard input or hashes on after a stop would wait for ever.
+                runtime.shutdown_timeout(END_MS_MAX);
+                outcome
+            })
     };
     match outcome {
         Ok(exit) => exit.into(),

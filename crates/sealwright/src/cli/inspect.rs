@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use sealwright_client::batch::{self, Stop};
 use sealwright_client::inspect::{InspectReport, inspect};
-use sealwright_client::source::{self, Directories};
+use sealwright_client::source;
 use sealwright_formats::report::{DigestState, Inspection};
 use serde::Serialize;
 
-use crate::cli::Context;
 use crate::cli::sign::format_options::FormatName;
 use crate::cli::verify::{DigestView, ErrorView, SignatureView};
+use crate::cli::{Context, list};
 use crate::duration::utc;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, PathView, shown, size};
@@ -33,9 +33,9 @@ pub(crate) struct Args {
 /// Carries out `inspect`: files in the order in which they are named.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let stop = Stop::on_signals()
-        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
-    let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(&args.paths, directories);
+        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?
+        .at_once();
+    let listing = list(args.paths, args.recursive, &stop).await?;
     let mut output = Output::new(context, 0);
     let mut failed = !listing.failed.is_empty();
     for (path, error) in &listing.failed {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use sealwright_client::apply::OutputDirectory;
 use sealwright_client::batch::{self, Stop};
 use sealwright_client::sign::Effect;
-use sealwright_client::source::{self, Directories};
+use sealwright_client::source;
 use sealwright_client::strip::{StripReport, Stripped, strip};
 use serde::Serialize;
 
-use crate::cli::Context;
 use crate::cli::sign::paths::PathArgs;
 use crate::cli::sign::writing;
+use crate::cli::{Context, list};
 use crate::config::Places;
 use crate::failure::{Exit, Failure};
 use crate::output::{FailureView, Output, PathView, milliseconds, shown};
@@ -39,6 +39,7 @@ pub(crate) struct Args {
 
 /// Carries out `strip`.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
+    let paths = args.files.all()?;
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
     let effect = if args.dry_run { Effect::DryRun } else { Effect::Write };
@@ -50,13 +51,11 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
         ),
     };
     let directory = Arc::new(directory);
-    let paths = args.files.all()?;
     // A half-written package is none that could be stripped; without a home there is nothing to recover.
     if let (Effect::Write, Ok(places)) = (effect, Places::from_environment()) {
         writing::recover(&places.state)?;
     }
-    let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(&paths, directories);
+    let listing = list(paths, args.recursive, &stop).await?;
     let mut printer = Printer { output: Output::new(context, listing.len()), counts: Counts::default() };
     for (path, error) in listing.failed {
         printer.take(&StripReport::failed(path, error));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sealwright_client::batch::{self, Stop};
 use sealwright_client::error::Error;
-use sealwright_client::source::{self, Directories};
+use sealwright_client::source;
 use sealwright_client::trust;
 use sealwright_client::verify::{VerifyReport, verify};
 use sealwright_crypto::openpgp::certificate::Keyring;
@@ -13,8 +13,8 @@ use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::report::{DigestState, SignatureReport, Verification};
 use serde::Serialize;
 
-use crate::cli::Context;
 use crate::cli::sign::format_options::FormatName;
+use crate::cli::{Context, list};
 use crate::config::Places;
 use crate::duration::utc;
 use crate::embedded::Embedded;
@@ -51,10 +51,10 @@ pub(crate) struct Args {
 /// Carries out `verify`. Only files whose state is `valid` count as verified.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let stop = Stop::on_signals()
-        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
+        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?
+        .at_once();
     let keyring = Arc::new(keyring(&args).await?);
-    let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(&args.paths, directories);
+    let listing = list(args.paths.clone(), args.recursive, &stop).await?;
     let mut printer = Printer { output: Output::new(context, listing.len()), valid: 0, other: 0 };
     for (path, error) in &listing.failed {
         printer.output.failure(0, path, error, &ErrorView::of(path, error));
