@@ -6,6 +6,7 @@ use sealwright_crypto::openpgp::verify::{Outcome, State, preflight, verify};
 use super::digests;
 use super::hashes::Hashes;
 use super::package::Package;
+use super::signature_read::Load;
 use super::signatures::{Covers, Found};
 use crate::error::Error;
 use crate::report::{SignatureReport, Verification, VerifyContext};
@@ -16,7 +17,7 @@ pub(super) fn verify_package(
     context: &VerifyContext<'_>,
 ) -> Result<Verification, Error> {
     let mut wanted = Hashes::default();
-    let package = Package::read(source, |found, hashes| {
+    let package = Package::read(source, Load::Look, |found, hashes| {
         let mut header = Hashes::default();
         for found in found {
             let Ok(packet) = &found.packet else { continue };
@@ -30,6 +31,8 @@ pub(super) fn verify_package(
         hashes.want_all(&header);
         hashes.want_all(&wanted);
     })?;
+    package.signature.check_readable()?;
+    digests::demand_header_digest(&package.signature, &package.main)?;
     let payload = package.read_payload(source, &wanted)?;
 
     let (signature, main) = (&package.signature, &package.main);
