@@ -279,7 +279,7 @@ pub enum Error {
         limit: usize,
     },
     /// A file that is read whole is too long.
-    #[error("{what} has {size} bytes; the limit is {limit}")]
+    #[error("{what} has at least {size} bytes; the limit is {limit}")]
     TooLarge {
         /// Its role.
         what: &'static str,
@@ -293,6 +293,18 @@ pub enum Error {
     UnknownContent {
         /// What it looks like.
         content: Content,
+    },
+    /// Only what is in a file can be removed from it.
+    #[error("no known package or binary ({})", content.description())]
+    NothingToStrip {
+        /// What it looks like.
+        content: Content,
+    },
+    /// `--output` names something else.
+    #[error("{} is a file, not a directory", path.display())]
+    OutputNotADirectory {
+        /// What was named.
+        path: PathBuf,
     },
     /// What the format says about the file.
     #[error(transparent)]
@@ -460,6 +472,8 @@ impl Error {
             | Self::TooDeep { .. }
             | Self::TooLarge { .. }
             | Self::UnknownContent { .. }
+            | Self::NothingToStrip { .. }
+            | Self::OutputNotADirectory { .. }
             | Self::Format(_)
             | Self::KeyFile { .. }
             | Self::EmptyFile { .. }

@@ -7,6 +7,7 @@ mod duration;
 mod embedded;
 mod failure;
 mod generate;
+mod machine;
 mod output;
 mod terminal;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// How long threads that nobody waits for may take to end after the last result.
 const END_MS_MAX: Duration = Duration::from_millis(500);
@@ -28,16 +29,7 @@ fn main() -> ExitCode {
     let outcome = if let Command::Signer(args) = &cli.command {
         embedded::signer(args)
     } else {
-        tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))
-            .and_then(|runtime| {
-                let outcome = runtime.block_on(cli.run());
-                // A thread that waits for standard input or hashes on after a stop would wait for ever.
-                runtime.shutdown_timeout(END_MS_MAX);
-                outcome
-            })
+        machine::check().and_then(|()| with_runtime(cli))
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -49,6 +41,17 @@ fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+fn with_runtime(cli: Cli) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))?;
+    let outcome = runtime.block_on(cli.run());
+    // A thread that waits for standard input or hashes on after a stop would wait for ever.
+    runtime.shutdown_timeout(END_MS_MAX);
+    outcome
 }
 
 fn start_log() {

@@ -58,6 +58,10 @@ impl Error {
             }
             Self::UnknownContent { content: Content::Signature } => "Name the file that it signs.",
             Self::UnknownContent { .. } => "For a signature in a file of its own, use --format detached.",
+            Self::NothingToStrip { .. } => {
+                "Only packages hold signatures to strip; a signature beside a file (.asc, .sig) is removed like any file."
+            }
+            Self::OutputNotADirectory { .. } => "Name a directory; it is made if it is not there.",
             Self::Format(error) => error.advice(),
             Self::KeyFile { .. } | Self::EmptyFile { .. } => "Check that it is the right file.",
             Self::Server(fault) => fault.code.advice(),
@@ -71,7 +75,7 @@ impl Error {
             Self::Encrypt => "Restart the server, then try again.",
             Self::NotApplied { source, .. } | Self::SignedFile { source, .. } => source.advice(),
             Self::Beside { source, .. } => match &**source {
-                Self::NotAFile { .. } | Self::TooLarge { .. } => "Move it away, or name another one.",
+                Self::NotAFile { .. } => "A file must be there, or nothing.",
                 other => other.advice(),
             },
             Self::NotASignature { .. } => {

@@ -107,6 +107,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
             "Name - as the only path, without -r, --output and --files-from.",
         ));
     }
+    refuse_trees_of_detached(&args)?;
     let paths = args.files.all()?;
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
@@ -151,19 +152,38 @@ async fn sign_files(
     if summary.not_begun > 0 {
         terminal::err("Stopped. Run the same command again to go on: finished files are left as they are.");
     } else {
-        printer.output.retry(&command(args), &args.files.words(), &args.files.paths);
+        // A file found beneath a directory keeps its path there; named itself, it would lose it.
+        let keep_names = args.recursive && args.output.is_some();
+        printer.output.retry(&command(args), &args.files.words(), &args.files.paths, keep_names);
     }
     Ok(if summary.failed > 0 || summary.not_begun > 0 { Exit::Failed } else { Exit::Done })
 }
 
 /// A dry run makes no directory either.
 fn output_directory(args: &Args) -> Result<Option<OutputDirectory>, Failure> {
-    let Some(dir) = args.output.as_deref().filter(|dir| !args.dry_run || dir.is_dir()) else {
+    let Some(dir) = args.output.as_deref().filter(|dir| !args.dry_run || dir.exists()) else {
         return Ok(None);
     };
-    OutputDirectory::open(dir)
-        .map(Some)
-        .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
+    OutputDirectory::open(dir).map(Some).map_err(|error| no_output(&error))
+}
+
+/// Why `--output` cannot be used.
+pub(crate) fn no_output(error: &Error) -> Failure {
+    let what = format!("--output: {}", Failure::chain(error));
+    match error {
+        Error::OutputNotADirectory { .. } => Failure::usage(what, error.advice()),
+        _ => Failure::failed(what, error.advice()),
+    }
+}
+
+/// A detached signature beside every file of a tree would sign the signatures too, and whatever else lies there.
+fn refuse_trees_of_detached(args: &Args) -> Result<(), Failure> {
+    let format = args.format.and_then(|format| sealwright_formats::by_name(format.0));
+    let Some(format) = format.filter(|format| args.recursive && !format.is_embedded()) else { return Ok(()) };
+    Err(Failure::usage(
+        format!("-r finds packages; for --format {} every file must be named", format.name()),
+        "Name the files, or list them: find DIR -type f -print0 | sealwright sign ... -0 --files-from -",
+    ))
 }
 
 async fn sign_standard_input(

@@ -11,7 +11,7 @@ use sealwright_client::strip::{StripReport, Stripped, strip};
 use serde::Serialize;
 
 use crate::cli::sign::paths::PathArgs;
-use crate::cli::sign::writing;
+use crate::cli::sign::{no_output, writing};
 use crate::cli::{Context, list};
 use crate::config::Places;
 use crate::failure::{Exit, Failure};
@@ -43,12 +43,9 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
     let effect = if args.dry_run { Effect::DryRun } else { Effect::Write };
-    let directory = match args.output.as_deref().filter(|dir| !args.dry_run || dir.is_dir()) {
+    let directory = match args.output.as_deref().filter(|dir| !args.dry_run || dir.exists()) {
         None => None,
-        Some(dir) => Some(
-            OutputDirectory::open(dir)
-                .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?,
-        ),
+        Some(dir) => Some(OutputDirectory::open(dir).map_err(|error| no_output(&error))?),
     };
     let directory = Arc::new(directory);
     // A half-written package is none that could be stripped; without a home there is nothing to recover.
@@ -84,7 +81,9 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     printer.output.finish();
     terminal::err(&printer.counts.line(stopped, args.dry_run));
     if stopped == 0 {
-        printer.output.retry(&command(&args), &args.files.words(), &args.files.paths);
+        // A file found beneath a directory keeps its path there; named itself, it would lose it.
+        let keep_names = args.recursive && args.output.is_some();
+        printer.output.retry(&command(&args), &args.files.words(), &args.files.paths, keep_names);
     }
     Ok(if printer.counts.failed > 0 || stopped > 0 { Exit::Failed } else { Exit::Done })
 }

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Check against the certificate of this key: name or fingerprint.
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
-    /// Check against the certificates in this file, armored or binary.
+    /// Check against the certificates in this file, armored or binary; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     keyring: Vec<PathBuf>,
     /// Check against this certificate, armored or binary.
@@ -50,10 +50,12 @@ pub(crate) struct Args {
 
 /// Carries out `verify`. Only files whose state is `valid` count as verified.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
+    // Before signals are caught: a pipe may never give anything.
+    let named = named_certificates(&args)?;
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?
         .at_once();
-    let keyring = Arc::new(keyring(&args).await?);
+    let keyring = Arc::new(keyring(&args, named).await?);
     let listing = list(args.paths.clone(), args.recursive, &stop).await?;
     let mut printer = Printer { output: Output::new(context, listing.len()), valid: 0, other: 0 };
     for (path, error) in &listing.failed {
@@ -96,12 +98,16 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     Ok(if printer.other > 0 || stopped > 0 { Exit::Failed } else { Exit::Done })
 }
 
-/// The certificates that count: those named, else those of all keys of the store.
-async fn keyring(args: &Args) -> Result<Keyring, Failure> {
+/// Those of the files that were named.
+fn named_certificates(args: &Args) -> Result<Keyring, Failure> {
     let files: Vec<PathBuf> = args.keyring.iter().chain(&args.cert).cloned().collect();
-    let mut keyring =
-        trust::from_files(&files).map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
-    if args.key.is_none() && !files.is_empty() {
+    trust::from_files(&files).map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
+}
+
+/// The certificates that count: those named, else those of all keys of the store.
+async fn keyring(args: &Args, named: Keyring) -> Result<Keyring, Failure> {
+    let mut keyring = named;
+    if args.key.is_none() && !keyring.is_empty() {
         return Ok(keyring);
     }
     let places = Places::from_environment().map_err(|error| {
