@@ -24,6 +24,7 @@ const END_MS_MAX: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let json = cli.json;
     start_log();
     // The key-holding process runs no async runtime.
     let outcome = if let Command::Signer(args) = &cli.command {
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
+            if json {
+                terminal::json(&failure.view());
+            }
             terminal::err(&format!("sealwright: {}", terminal::safe(&failure.what)));
             if !failure.advice.is_empty() {
                 terminal::err(&format!("            {}", terminal::safe(&failure.advice)));

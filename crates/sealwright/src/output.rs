@@ -123,7 +123,7 @@ fn failure_lines(path: &Path, reason: &str, advice: &str) -> Vec<String> {
 #[derive(Debug, Serialize)]
 pub(crate) struct FailureView {
     /// What happened.
-    pub(crate) reason: String,
+    pub(crate) error: String,
     /// What to do.
     pub(crate) advice: String,
     /// Whether the same call can succeed later.
@@ -137,7 +137,7 @@ impl FailureView {
     /// Of an error.
     pub(crate) fn of(error: &Error) -> Self {
         Self {
-            reason: Failure::chain(error),
+            error: Failure::chain(error),
             advice: error.advice().to_owned(),
             retry: error.retry() == sealwright_client::error::Retry::Yes,
             code: error.server_code().map(sealwright_client::error::Code::name),

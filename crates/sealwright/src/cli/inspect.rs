@@ -113,6 +113,7 @@ fn lines(report: &InspectReport, found: &Inspection) -> Vec<String> {
 struct FileView<'a> {
     #[serde(flatten)]
     path: PathView,
+    status: &'static str,
     format: Option<&'static str>,
     size: u64,
     facts: serde_json::Map<String, serde_json::Value>,
@@ -126,6 +127,7 @@ impl<'a> FileView<'a> {
     fn of(report: &'a InspectReport, found: &'a Inspection) -> Self {
         Self {
             path: PathView::of(&report.path),
+            status: "inspected",
             format: report.format,
             size: report.size,
             facts: found

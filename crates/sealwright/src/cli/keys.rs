@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::cli::Context;
 use crate::config::Places;
-use crate::duration::{Validity, utc};
+use crate::duration::{Validity, iso};
 use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
 use crate::terminal;
@@ -230,7 +230,7 @@ async fn list(connection: &Connection, context: Context) -> Result<(), Failure> 
                 key.name.clone(),
                 key.state.to_owned(),
                 key.algorithm.clone(),
-                key.expires.clone().unwrap_or_else(|| "never".to_owned()),
+                key.expires.as_deref().map_or_else(|| "never".to_owned(), for_a_person),
                 key.fingerprint.clone(),
                 terminal::safe(&key.user_id),
             ]
@@ -328,13 +328,18 @@ impl KeyView {
             fingerprint: key.fingerprint.clone(),
             signing_fingerprint: key.signing_fingerprint.clone(),
             user_id: key.user_id.clone(),
-            created: utc(key.created),
-            expires: key.expires.map(utc),
+            created: iso(key.created),
+            expires: key.expires.map(iso),
             renewable: key.renewable,
             revocation: None,
             warnings: key.warnings.clone(),
         }
     }
+}
+
+/// A time of JSON, easier to read.
+fn for_a_person(iso: &str) -> String {
+    iso.replacen('T', " ", 1)
 }
 
 fn show(key: &KeyView, context: Context) {
@@ -354,8 +359,8 @@ fn show(key: &KeyView, context: Context) {
     if key.signing_fingerprint != key.fingerprint {
         line("signs with", &format!("{} (subkey)", key.signing_fingerprint));
     }
-    line("created", &key.created);
-    line("expires", key.expires.as_deref().unwrap_or("never"));
+    line("created", &for_a_person(&key.created));
+    line("expires", &key.expires.as_deref().map_or_else(|| "never".to_owned(), for_a_person));
     if !key.renewable {
         line("renewable", "no (the primary secret is not here)");
     }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::cli::sign::format_options::FormatName;
 use crate::cli::{Context, list};
 use crate::config::Places;
-use crate::duration::utc;
+use crate::duration::{iso, utc};
 use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
 use crate::output::{FailureView, Output, PathView, milliseconds, shown};
@@ -198,7 +198,8 @@ pub(crate) struct SignatureView<'a> {
     key_algorithm: &'a str,
     hash: &'a str,
     issuer: &'a str,
-    created: Option<i64>,
+    created: Option<String>,
+    created_s: Option<i64>,
     user_id: Option<&'a str>,
     detail: Option<&'a str>,
 }
@@ -213,7 +214,8 @@ impl<'a> SignatureView<'a> {
             key_algorithm: &signature.key_algorithm,
             hash: &signature.hash,
             issuer: &signature.issuer,
-            created: signature.created,
+            created: signature.created.map(iso),
+            created_s: signature.created,
             user_id: signature.user_id.as_deref(),
             detail: signature.detail.as_deref(),
         }
@@ -243,6 +245,7 @@ impl DigestView {
 struct FileView<'a> {
     #[serde(flatten)]
     path: PathView,
+    status: &'static str,
     state: &'static str,
     format: Option<&'static str>,
     signatures: Vec<SignatureView<'a>>,
@@ -257,6 +260,7 @@ impl<'a> FileView<'a> {
     fn of(report: &'a VerifyReport, found: &'a Verification) -> Self {
         Self {
             path: PathView::of(&report.path),
+            status: found.state().name(),
             state: found.state().name(),
             format: report.format,
             signatures: found.signatures.iter().map(SignatureView::of).collect(),
@@ -273,6 +277,7 @@ impl<'a> FileView<'a> {
 pub(crate) struct ErrorView {
     #[serde(flatten)]
     path: PathView,
+    status: &'static str,
     state: &'static str,
     #[serde(flatten)]
     failure: FailureView,
@@ -281,6 +286,6 @@ pub(crate) struct ErrorView {
 impl ErrorView {
     /// Of an error.
     pub(crate) fn of(path: &std::path::Path, error: &Error) -> Self {
-        Self { path: PathView::of(path), state: "error", failure: FailureView::of(error) }
+        Self { path: PathView::of(path), status: "failed", state: "error", failure: FailureView::of(error) }
     }
 }
