@@ -131,19 +131,25 @@ pub(super) fn covers_payload(main: &MainHeader) -> bool {
     })
 }
 
-/// Refuses a package whose main header no digest covers, as rpm does (`lib/rpmvs.c`, `rpmvsVerify`: a range that no
-/// digest verifies is a failure). In v6 packages that must be SHA-256 or SHA3-256 of the header.
+/// Refuses a package whose main header, or whose payload, no digest covers, as rpm does (`lib/rpmvs.c`,
+/// `rpmvsVerify`: a range that no digest verifies is a failure). In v6 packages, where the MD5 of both is ignored, the
+/// header needs SHA-256, the only one that rpm 4 and 6 both know.
 ///
 /// # Errors
 /// [`Error::Malformed`].
-pub(super) fn demand_header_digest(signature: &SignatureHeader, main: &MainHeader) -> Result<(), Error> {
-    let v6 = [tags::SHA256_HEADER, tags::SHA3_256_HEADER].as_slice();
-    let v4 = [tags::SHA256_HEADER, tags::SHA3_256_HEADER, tags::SHA1_HEADER, tags::MD5].as_slice();
-    let wanted = if is_v6(main) { v6 } else { v4 };
-    if wanted.iter().any(|tag| signature.find(*tag).is_some()) {
-        return Ok(());
+pub(super) fn demand_digests(signature: &SignatureHeader, main: &MainHeader) -> Result<(), Error> {
+    let has = |tag: &u32| signature.find(*tag).is_some();
+    let v4 = [tags::SHA256_HEADER, tags::SHA1_HEADER, tags::MD5];
+    let header = if is_v6(main) { has(&tags::SHA256_HEADER) } else { v4.iter().any(has) };
+    let missing =
+        |what| Err(malformed(WHICH, LEAD_BYTES, format!("it has no digest {what}; rpm demands one")));
+    if !header {
+        return missing("of the main header");
     }
-    Err(malformed(WHICH, LEAD_BYTES, "it has no digest of the main header; rpm demands one"))
+    if !covers_payload(main) && (is_v6(main) || !has(&tags::MD5)) {
+        return missing("of the payload, and the main header has none either");
+    }
+    Ok(())
 }
 
 /// Digests of the main header.

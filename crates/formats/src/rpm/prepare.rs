@@ -42,7 +42,7 @@ pub(super) fn prepare(
         hashes.want_all(&wanted);
     })?;
     package.signature.stripped().check_types()?;
-    digests::demand_header_digest(&package.signature, &package.main)?;
+    digests::demand_digests(&package.signature, &package.main)?;
     demand(&digests::header(&package.signature, &package.header_hashes))?;
     demand(&digests::sizes(&package.signature, &package.main, package.len))?;
     if let Some(why) = leave_signed(&package, options.if_signed)? {

@@ -92,10 +92,7 @@ fn lines(report: &InspectReport, found: &Inspection) -> Vec<String> {
     for signature in &found.signatures {
         let made = signature.created.map(|created| format!(", {}", utc(created))).unwrap_or_default();
         let detail = signature.detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
-        let text = format!(
-            "{}: v{} {}/{} by {}{made}{detail}",
-            signature.place, signature.version, signature.key_algorithm, signature.hash, signature.issuer
-        );
+        let text = format!("{}: {}{made}{detail}", signature.place, signature.made());
         line("signature", &text);
     }
     for digest in &found.digests {

@@ -179,13 +179,10 @@ pub(crate) fn signature_line(signature: &SignatureReport) -> String {
     let who = signature.user_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
     let why = signature.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
     terminal::safe(&format!(
-        "{}: {}{why} - v{} {}/{} by {}{who}{made}",
+        "{}: {}{why} - {}{who}{made}",
         signature.place,
         signature.state.name(),
-        signature.version,
-        signature.key_algorithm,
-        signature.hash,
-        signature.issuer,
+        signature.made(),
     ))
 }
 
