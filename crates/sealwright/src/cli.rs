@@ -1,5 +1,6 @@
 //! The command line: the tree of commands, and which file carries each out.
 
+mod help;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod sign;
@@ -22,7 +23,7 @@ use crate::generate;
 /// With nothing set up, keys live in an embedded store under SEALWRIGHT_HOME (default: the XDG data
 /// directory), sealed under a root key that only the signer process reads.
 #[derive(Debug, Parser)]
-#[command(name = "sealwright", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "sealwright", version, propagate_version = true, max_term_width = 100, after_long_help = help::TOP)]
 pub(crate) struct Cli {
     /// One JSON object for each file or key on standard output.
     #[arg(long, global = true)]
@@ -40,10 +41,13 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(keys::KeyCommand),
     /// Sign files.
+    #[command(after_long_help = help::SIGN)]
     Sign(sign::Args),
     /// Check signatures and digests of files.
+    #[command(after_long_help = help::VERIFY)]
     Verify(verify::Args),
     /// Remove signatures.
+    #[command(after_long_help = help::STATUS)]
     Strip(strip::Args),
     /// Show what is signed, by whom, and how; nothing is checked.
     Inspect(inspect::Args),

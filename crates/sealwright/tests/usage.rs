@@ -178,3 +178,29 @@ fn what_this_machine_cannot_give_is_said_at_the_start() {
     let ran = home.run_at("1960-01-01 00:00:00", &["key", "list"]);
     ran.failed_saying(&["clock", "1970"]);
 }
+
+#[test]
+fn looking_for_keys_makes_no_store_and_no_root_key() {
+    let home = Home::new(PROGRAM);
+    home.copy(&fixtures::package(PACKAGE));
+    home.ok(&["key", "list"]);
+    home.ok(&["key", "list", "--json"]);
+    for arguments in [
+        ["key", "show", "release"].as_slice(),
+        &["key", "export", "release"],
+        &["key", "renew", "release"],
+        &["key", "disable", "release"],
+        &["key", "enable", "release"],
+        &["sign", "--key", "release", PACKAGE],
+    ] {
+        home.run(arguments).failed_saying(&["release", "SEALWRIGHT_HOME"]);
+    }
+    assert!(!home.home().exists());
+}
+
+#[test]
+fn a_demo_without_packages_fails() {
+    let home = Home::new(PROGRAM);
+    fs::create_dir(home.work().join("empty")).unwrap();
+    home.run(&["demo", "--packages", "empty"]).failed_saying(&["empty", "no package", "--packages"]);
+}

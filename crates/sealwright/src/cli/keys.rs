@@ -139,10 +139,53 @@ pub(crate) async fn run(command: KeyCommand, context: Context) -> Result<Exit, F
     let places = Places::from_environment().map_err(|error| {
         Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
     })?;
+    if !places.store.exists() {
+        // Looking must not make a store and a root key.
+        match command.looks_at() {
+            Looks::AtOne(key) => return Err(no_store(&places, key)),
+            Looks::AtAll => {
+                no_keys();
+                return Ok(Exit::Done);
+            }
+            Looks::Makes => {}
+        }
+    }
     let embedded = Embedded::start(&places).await?;
     let outcome = with(&embedded.connection, command, context, &places).await;
     embedded.stop().await;
     outcome.map(|()| Exit::Done)
+}
+
+/// What a command does with keys that are there.
+enum Looks<'a> {
+    AtOne(&'a str),
+    AtAll,
+    Makes,
+}
+
+impl KeyCommand {
+    fn looks_at(&self) -> Looks<'_> {
+        match self {
+            Self::List => Looks::AtAll,
+            Self::Create(_) | Self::Import(_) => Looks::Makes,
+            Self::Export(args) => Looks::AtOne(&args.key),
+            Self::Show { key } | Self::Renew { key, .. } | Self::Disable { key } | Self::Enable { key } => {
+                Looks::AtOne(key)
+            }
+        }
+    }
+}
+
+/// A key was named, and nothing has been stored yet.
+pub(crate) fn no_store(places: &Places, key: &str) -> Failure {
+    Failure::failed(
+        format!("there is no key {key}: nothing is stored yet in {}", places.store.display()),
+        "Make a key with sealwright key create NAME, or set SEALWRIGHT_HOME to where your keys are.",
+    )
+}
+
+fn no_keys() {
+    terminal::err("No keys. Make one: sealwright key create NAME");
 }
 
 async fn with(
@@ -220,7 +263,7 @@ async fn list(connection: &Connection, context: Context) -> Result<(), Failure> 
         return Ok(());
     }
     if views.is_empty() {
-        terminal::err("No keys. Make one: sealwright key create NAME");
+        no_keys();
         return Ok(());
     }
     let rows: Vec<Vec<String>> = views

@@ -19,6 +19,7 @@ use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_formats::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
 use serde::Serialize;
 
+use crate::cli::keys::no_store;
 use crate::cli::sign::format_options::{FormatArgs, FormatName};
 use crate::cli::sign::paths::PathArgs;
 use crate::cli::sign::writing::WritingArgs;
@@ -114,6 +115,9 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let places = Places::from_environment().map_err(|error| {
         Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
     })?;
+    if !places.store.exists() {
+        return Err(no_store(&places, &args.key));
+    }
     if !args.dry_run {
         writing::recover(&places.state)?;
     }
