@@ -92,7 +92,6 @@ async fn a_signer_that_comes_back_with_another_root_key_is_refused() {
     let bench = bench_that_restarts(|_| {
         let (ours, mut theirs) = UnixStream::pair()?;
         peer::greet(&mut theirs, peer::ready_with(1, "c3", true));
-        std::mem::forget(theirs);
         Ok(ours)
     })
     .await;
