@@ -183,7 +183,7 @@ codes! {
         "Allow the signer seccomp filters and at least 16 KiB of locked memory (ulimit -l).";
     /// A file of the signer's own is not what it wrote there.
     SignerFileDamaged = 57 "signer-file-damaged" Operator No DataLoss 503 1
-        "Restore the file that the message names from a backup; a new one in its place would open no key.";
+        "Restore the file that the message names from a backup; do not delete it.";
     /// One of the signer's files is gone while others of it are there.
     RootKeyMissing = 58 "root-key-missing" Operator No FailedPrecondition 503 1
         "Restore the folder of the root key from a backup, or choose another place for new keys with SEALWRIGHT_HOME.";
