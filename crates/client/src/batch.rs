@@ -31,9 +31,14 @@ pub fn default_jobs() -> usize {
     cores.saturating_mul(2).clamp(4, JOBS_MAX)
 }
 
-/// Whether a stop was asked for: once, files in hand are finished; twice, nothing is waited for.
+/// Whether a stop was asked for: once, files for which a signature was asked are finished; twice, nothing is waited
+/// for.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<u8>);
+pub struct Stop {
+    level: watch::Receiver<u8>,
+    /// How often it is asked until files in hand are given up.
+    patience: u8,
+}
 
 impl Stop {
     /// By SIGINT, SIGTERM and SIGHUP. From here on SIGXFSZ does not kill either: a write above the limit is an
@@ -59,24 +64,41 @@ impl Stop {
                 level.send_modify(|level| *level = level.saturating_add(1));
             }
         });
-        Ok(Self(stop))
+        Ok(Self::from_level(stop))
     }
 
     /// Asked for by other means.
     #[must_use]
     pub const fn from_level(level: watch::Receiver<u8>) -> Self {
-        Self(level)
+        Self { level, patience: 2 }
+    }
+
+    /// For work that changes nothing: files in hand are given up at the first time.
+    #[must_use]
+    pub const fn at_once(mut self) -> Self {
+        self.patience = 1;
+        self
     }
 
     /// Whether a stop was asked for.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        *self.0.borrow() > 0
+        *self.level.borrow() > 0
     }
 
-    async fn asked_twice(&self) {
-        let mut level = self.0.clone();
-        if level.wait_for(|level| *level > 1).await.is_err() {
+    /// Waits until a stop is asked for.
+    pub async fn asked(&self) {
+        self.reached(1).await;
+    }
+
+    /// Waits until nothing is to be waited for any more.
+    pub async fn forced(&self) {
+        self.reached(self.patience).await;
+    }
+
+    async fn reached(&self, times: u8) {
+        let mut level = self.level.clone();
+        if level.wait_for(|level| *level >= times).await.is_err() {
             // Nobody can ask any more.
             std::future::pending::<()>().await;
         }
@@ -163,7 +185,7 @@ pub async fn sign(
     let work = |index, entry: Entry| {
         let signer = Arc::clone(signer);
         let other_names = others.get(&index).copied().unwrap_or_default();
-        let part = Part { in_hand: Some(in_hand), other_names };
+        let part = Part { in_hand: Some(in_hand), other_names, stop: Some(stop) };
         async move { signer.sign_part(index, &entry, part).await }
     };
     let stopped = |index, entry: Entry| report(index, entry.shown, Err(Error::Stopped));
@@ -241,7 +263,7 @@ pub async fn each<R, Fut: Future<Output = R>>(
                 let result = tokio::select! {
                     biased;
                     result = work(index, entry.clone()) => result,
-                    () = stop.asked_twice() => stopped(index, entry),
+                    () = stop.forced() => stopped(index, entry),
                 };
                 results.push(result);
             }

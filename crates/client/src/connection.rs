@@ -5,7 +5,7 @@ mod keys;
 mod stream;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prost::Message as _;
 use sealwright_crypto::tbs::ToBeSigned;
@@ -28,8 +28,10 @@ pub use crate::connection::keys::{Key, KeyState, NewKey};
 const ATTEMPTS_MAX: u32 = 4;
 /// Milliseconds before the second attempt when the server names no wait; doubled for each further one.
 const BACKOFF_MS: u64 = 100;
-/// Longest wait that a server can make us take, in milliseconds.
+/// Longest wait that a server can make us take, in milliseconds; who names a longer one is not asked again.
 const BACKOFF_MS_MAX: u64 = 5_000;
+/// After this no further attempt begins: a signer that hangs costs each request one deadline, not several.
+const PATIENCE: Duration = Duration::from_millis(limits::DEADLINE_MS_DEFAULT as u64);
 
 /// A connection to one server. Cheap to clone; all clones share one stream.
 #[derive(Clone, Debug)]
@@ -89,6 +91,7 @@ impl Connection {
         let len = u64::try_from(message.encoded_len()).unwrap_or(u64::MAX);
         let mut sent_bytes = 0u64;
         let mut attempt = 1;
+        let begun = Instant::now();
         loop {
             sent_bytes = sent_bytes.saturating_add(len);
             let outcome = self.attempt(&message, id.into_bytes()).await;
@@ -98,7 +101,7 @@ impl Connection {
                 Err(error) => retry_of(error),
             };
             match (outcome, wait_ms) {
-                (Err(_) | Ok(_), Some(wait_ms)) if attempt < ATTEMPTS_MAX => {
+                (Err(_) | Ok(_), Some(wait_ms)) if attempt < ATTEMPTS_MAX && begun.elapsed() < PATIENCE => {
                     let backoff = BACKOFF_MS.saturating_mul(1 << attempt.min(10));
                     let wait = wait_ms.max(backoff).min(BACKOFF_MS_MAX);
                     tokio::time::sleep(Duration::from_millis(wait)).await;
@@ -158,7 +161,7 @@ fn results(result: v1::SignGroupResult, want: usize) -> Result<Vec<Result<Logged
 fn retry_of(error: &Error) -> Option<u64> {
     if let Error::Server(fault) = error {
         let wait = fault.retry_after_ms.map_or(BACKOFF_MS, u64::from);
-        return fault.code.is_retryable().then_some(wait);
+        return (fault.code.is_retryable() && wait <= BACKOFF_MS_MAX).then_some(wait);
     }
     matches!(error, Error::ConnectionLost { .. }).then_some(BACKOFF_MS)
 }
@@ -223,5 +226,13 @@ mod tests {
         assert!(retry_of(&Error::ConnectionLost { source: None }).is_some());
         assert_eq!(retry_of(&server(Code::KeyDisabled)), None);
         assert_eq!(retry_of(&Error::Locked), None);
+    }
+
+    #[test]
+    fn who_names_a_long_wait_is_not_asked_again() {
+        let gone = |wait_ms| Error::Server(Fault::new(Code::SignerGone, "x").retry_after(wait_ms));
+        assert_eq!(retry_of(&gone(5_000)), Some(5_000));
+        assert_eq!(retry_of(&gone(30_000)), None);
+        assert_eq!(retry_of(&Error::Server(Fault::new(Code::StoreFull, "x"))), None);
     }
 }

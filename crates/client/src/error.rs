@@ -1,6 +1,7 @@
 //! Why a file was not signed, verified, stripped or inspected, or a key call failed. Display says what happened,
 //! without the name of the file it happened to: reports put that in front. [`Error::advice`] says what to do.
 
+mod advice;
 mod content;
 
 use std::io;
@@ -278,7 +279,7 @@ pub enum Error {
         limit: usize,
     },
     /// A file that is read whole is too long.
-    #[error("{what} has {size} bytes; the limit is {limit}")]
+    #[error("{what} has at least {size} bytes; the limit is {limit}")]
     TooLarge {
         /// Its role.
         what: &'static str,
@@ -292,6 +293,18 @@ pub enum Error {
     UnknownContent {
         /// What it looks like.
         content: Content,
+    },
+    /// Only what is in a file can be removed from it.
+    #[error("no known package or binary ({})", content.description())]
+    NothingToStrip {
+        /// What it looks like.
+        content: Content,
+    },
+    /// `--output` names something else.
+    #[error("{} is a file, not a directory", path.display())]
+    OutputNotADirectory {
+        /// What was named.
+        path: PathBuf,
     },
     /// What the format says about the file.
     #[error(transparent)]
@@ -358,6 +371,22 @@ pub enum Error {
         /// Why.
         source: Box<Self>,
     },
+    /// A file that belongs to the one in hand, or to the call, cannot be used; it is not the one that the report names.
+    #[error("{what} {} cannot be used", path.display())]
+    Beside {
+        /// Its role: "the signature file", "the key file".
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: Box<Self>,
+    },
+    /// The name of the signature file is taken by something that nobody could make again.
+    #[error("{} is there and is no OpenPGP signature; it was not touched", path.display())]
+    NotASignature {
+        /// Which file.
+        path: PathBuf,
+    },
     /// A signature file was named, and the file that it signs cannot be opened.
     #[error("the file that it signs, {}, cannot be read", path.display())]
     SignedFile {
@@ -369,8 +398,8 @@ pub enum Error {
     /// Standard input was named without a format that signs streams.
     #[error("standard input can only be signed with a signature of its own")]
     StreamWithoutFormat,
-    /// A stop was asked for before this file was begun.
-    #[error("not begun: stopped by a signal")]
+    /// A stop was asked for before a signature was.
+    #[error("stopped by a signal; nothing was signed")]
     Stopped,
     /// A fault of Sealwright itself.
     #[error("internal fault: {0}; please report it")]
@@ -402,78 +431,14 @@ impl Error {
         }
     }
 
-    /// What a person can do about it, one or two sentences.
-    #[must_use]
-    pub fn advice(&self) -> &str {
-        match self {
-            Self::Missing => "Check the name.",
-            Self::DanglingLink { .. } => "Mend or remove the link.",
-            Self::NotAFile { kind: FileKind::Directory } => "Name the files in it, or use -r.",
-            Self::NotAFile { .. } => "Name a regular file.",
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                "Grant access to this user."
-            }
-            Self::Io { .. } => "See what the operating system says, then try again.",
-            Self::Locked => "Try again when the other one has finished.",
-            Self::Changed { .. } => "Try again when nobody else works on the file.",
-            Self::DirectoryNotWritable(_) => "Grant access or use --output DIR.",
-            Self::ReadOnlyFileSystem { .. } => "Remount it writable or use --output DIR.",
-            Self::NoSpace { .. } => "Free some space or use --output DIR on another disk.",
-            Self::Quota { .. } => "Raise the quota or use --output DIR on another disk.",
-            Self::FileSizeLimit { .. } => "Raise the limit with ulimit -f.",
-            Self::NotKept { what: Kept::Owner(..), .. } => {
-                "Sign as the owner or as root, or use --output DIR."
-            }
-            Self::NotKept { .. } => "Sign as the owner or as root, or use --output DIR, which may lose it.",
-            Self::Immutable => "Remove the attribute with chattr, or use --output DIR.",
-            Self::Linked { in_place: true, .. } => {
-                "Use --hardlinks relink to change all names at once, or break to part this one from the others."
-            }
-            Self::Linked { in_place: false, .. } => "Use --hardlinks relink or break.",
-            Self::NotInPlace { .. } => "Leave out --in-place.",
-            Self::HalfWritten { .. } => {
-                "Check the disk, then run sealwright sign again: it puts the old bytes back."
-            }
-            Self::WithOthers => "See the failure of the other file, then try again.",
-            Self::StateDirectory { .. } => {
-                "Set SEALWRIGHT_HOME to a directory that is yours, or leave out --in-place."
-            }
-            Self::StateDirectoryOpen { .. } => "Make it yours with mode 0700, or remove it if it is empty.",
-            Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
-            Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
-            Self::OutputNameTaken { .. } => "Sign files of one name in separate calls.",
-            Self::TooManyFiles { .. } => "Sign them in several calls.",
-            Self::TooDeep { .. } => "Name the deeper directory itself.",
-            Self::TooLarge { .. } => "Check that it is the right file.",
-            Self::UnknownContent { content: Content::WebPage } => {
-                "Fetch the file again; the server sent an error page."
-            }
-            Self::UnknownContent { content: Content::Signature } => "Name the file that it signs.",
-            Self::UnknownContent { .. } => "For a signature in a file of its own, use --format detached.",
-            Self::Format(error) => error.advice(),
-            Self::KeyFile { .. } | Self::EmptyFile { .. } => "Check that it is the right file.",
-            Self::Server(fault) => fault.code.advice(),
-            Self::ConnectionLost { .. } => "Try again; see the server's log if it stays.",
-            Self::BadAnswer { .. } | Self::AnswerRefused { .. } | Self::BadAnswerBytes { .. } => {
-                "Client and server may be of different releases; otherwise report it."
-            }
-            Self::SignatureRefused { .. } => {
-                "The file was not touched. Check the server's clock and key; report it."
-            }
-            Self::Encrypt => "Restart the server, then try again.",
-            Self::NotApplied { source, .. } | Self::SignedFile { source, .. } => source.advice(),
-            Self::StreamWithoutFormat => "Use --format detached.",
-            Self::Stopped => "Run the same command again to go on.",
-            Self::Internal(_) => "Nothing was changed.",
-        }
-    }
-
     /// Whose fault it is.
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
             Self::Server(fault) => fault.code.row().blame,
-            Self::NotApplied { source, .. } | Self::SignedFile { source, .. } => source.blame(),
+            Self::NotApplied { source, .. }
+            | Self::SignedFile { source, .. }
+            | Self::Beside { source, .. } => source.blame(),
             Self::Format(sealwright_formats::error::Error::Internal(_)) | Self::Internal(_) => Blame::Us,
             Self::BadAnswer { .. }
             | Self::AnswerRefused { .. }
@@ -507,9 +472,12 @@ impl Error {
             | Self::TooDeep { .. }
             | Self::TooLarge { .. }
             | Self::UnknownContent { .. }
+            | Self::NothingToStrip { .. }
+            | Self::OutputNotADirectory { .. }
             | Self::Format(_)
             | Self::KeyFile { .. }
             | Self::EmptyFile { .. }
+            | Self::NotASignature { .. }
             | Self::StreamWithoutFormat
             | Self::Stopped => Blame::Caller,
         }
@@ -518,7 +486,10 @@ impl Error {
     /// Whether the same call can succeed later with nothing changed by a person.
     #[must_use]
     pub fn retry(&self) -> Retry {
-        if let Self::NotApplied { source, .. } | Self::SignedFile { source, .. } = self {
+        if let Self::NotApplied { source, .. }
+        | Self::SignedFile { source, .. }
+        | Self::Beside { source, .. } = self
+        {
             return source.retry();
         }
         let can = match self.server_code() {

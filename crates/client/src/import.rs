@@ -1,7 +1,7 @@
 //! A secret key on its way into the signer: read from files with limits, encrypted to the signer's own key, so
 //! that nobody on the way, front included, sees it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hpke::aead::AesGcm256;
 use hpke::kdf::HkdfSha256;
@@ -14,8 +14,7 @@ use sealwright_proto::signer_v1::ImportSecret;
 use zeroize::Zeroizing;
 
 use crate::error::Error;
-use crate::source::file::SourceFile;
-use crate::source::{Entry, Place};
+use crate::source::whole;
 
 /// A secret key with its passphrase. No `Debug`; the bytes are zeroed when it is dropped.
 pub struct Secret {
@@ -73,13 +72,11 @@ fn read_private(
     max: u64,
     warnings: &mut Vec<String>,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let entry = Entry { shown: PathBuf::from(path), place: Place::Named };
-    let file = SourceFile::open(&entry)?;
-    let mode = file.stat().st_mode & 0o777;
-    if mode & 0o077 != 0 {
+    let whole = whole::read(path, what, max)?;
+    if let Some(mode) = whole.mode.filter(|mode| mode & 0o077 != 0) {
         warnings.push(format!("{} can be read by others (mode {mode:04o}); chmod 600 it", path.display()));
     }
-    file.read_all(what, max).map(Zeroizing::new)
+    Ok(whole.bytes)
 }
 
 /// RFC 9180, base mode, X25519-HKDF-SHA256, HKDF-SHA256, AES-256-GCM; the associated data is the name, so that a

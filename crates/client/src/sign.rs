@@ -24,13 +24,14 @@ use tokio::sync::Semaphore;
 
 use crate::apply::sidecar::{Beside, StagedSidecar};
 use crate::apply::{OutputDirectory, Policy, Staged, Target, Written, room_of};
+use crate::batch::Stop;
 use crate::committer::Committer;
 use crate::connection::{Connection, Group, Key, KeyState, Priority};
 use crate::detect;
 use crate::error::Error;
 use crate::sign::finish::Ready;
 use crate::sign::links::Links;
-use crate::source::file::SourceFile;
+use crate::source::file::{SourceFile, Until};
 use crate::source::{Entry, Place};
 use crate::trust;
 
@@ -80,6 +81,8 @@ pub struct Part<'a> {
     pub in_hand: Option<&'a Semaphore>,
     /// How many other names of it are in the call.
     pub other_names: usize,
+    /// Ends it at once, as long as no signature was asked for.
+    pub stop: Option<&'a Stop>,
 }
 
 /// What became of one file.
@@ -243,15 +246,16 @@ impl Signer {
             Some(in_hand) => Some(in_hand.acquire().await.map_err(|_| Error::Stopped)?),
             None => None,
         };
-        let (this, its_entry) = (Arc::clone(self), entry.clone());
+        let (this, its_entry, stop) = (Arc::clone(self), entry.clone(), part.stop.cloned());
         let (step, learnt) = blocking(move || {
             let mut learnt = Trail::default();
-            (this.prepare(&its_entry, &mut learnt), learnt)
+            (this.prepare(&its_entry, &mut learnt, stop), learnt)
         })
         .await?;
         *trail = learnt;
         let pending = match step? {
             Step::Done(done) => return Ok(done),
+            Step::Ask(_) if part.stop.is_some_and(Stop::is_asked) => return Err(Error::Stopped),
             Step::Ask(pending) => pending,
         };
         let name = entry.shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -298,7 +302,10 @@ impl Signer {
     }
 
     /// Everything up to asking. Runs on a thread that may block.
-    fn prepare(&self, entry: &Entry, trail: &mut Trail) -> Result<Step, Error> {
+    fn prepare(&self, entry: &Entry, trail: &mut Trail, stop: Option<Stop>) -> Result<Step, Error> {
+        if stop.as_ref().is_some_and(Stop::is_asked) {
+            return Err(Error::Stopped);
+        }
         if entry.is_found() && !self.is_package(entry)? {
             return Ok(Step::Done(Done::Skipped));
         }
@@ -310,7 +317,10 @@ impl Signer {
         trail.warnings.extend(source.notes().iter().map(|note| (*note).to_owned()));
         let format = detect::format(&source, self.request.format)?;
         trail.format = Some(format.name());
-        let preparation = format.prepare(&*source, &self.request.options, &self.certificate)?;
+        let whole = Until { source: &*source, stop };
+        let preparation = format
+            .prepare(&whole, &self.request.options, &self.certificate)
+            .map_err(|error| if whole.ended() { Error::Stopped } else { error.into() })?;
         let mut prepared = match preparation {
             Preparation::Leave { why } => return self.leave(entry, &source, why),
             Preparation::Sign(prepared) => prepared,

@@ -10,6 +10,7 @@
 
 pub mod file;
 pub mod stdin;
+pub(crate) mod whole;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, OsStr, OsString};

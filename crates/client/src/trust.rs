@@ -6,8 +6,7 @@ use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::source::file::SourceFile;
-use crate::source::{Entry, Place};
+use crate::source::whole;
 
 /// Longest keyring file in bytes: distributions' keyrings with hundreds of certificates have some MiB.
 pub const KEYRING_BYTES_MAX: u64 = 64 << 20;
@@ -56,8 +55,7 @@ pub fn of(certificate: Certificate) -> Keyring {
 }
 
 fn read(path: &Path) -> Result<Keyring, Error> {
-    let entry = Entry { shown: path.to_owned(), place: Place::Named };
-    let bytes = SourceFile::open(&entry)?.read_all("the keyring", KEYRING_BYTES_MAX)?;
+    let bytes = whole::read(path, "the keyring", KEYRING_BYTES_MAX)?.bytes;
     let keyring =
         Keyring::parse_many(&bytes).map_err(|source| Error::KeyFile { path: path.to_owned(), source })?;
     if keyring.is_empty() {

@@ -392,7 +392,12 @@ fn a_secret_is_read_with_limits_and_a_passphrase_is_the_first_line() {
     let secret = read_secret(&key, Some(&passphrase), None).unwrap();
     assert_eq!(secret.warnings().len(), 1, "the passphrase file is open to others");
     let long = file(&dir, "long", &vec![b'x'; (1 << 20) + 1]);
-    assert!(matches!(read_secret(&long, None, None), Err(Error::TooLarge { .. })));
+    let error = |path: &Path| read_secret(path, None, None).err().unwrap();
+    let too_long = error(&long);
+    let Error::Beside { path, source, .. } = &too_long else { panic!("{too_long}") };
+    assert!(path == &long && matches!(**source, Error::TooLarge { .. }), "the file is named: {too_long}");
+    assert!(error(&dir.path().join("none")).to_string().contains("none"));
+    assert!(!error(dir.path()).advice().contains("-r"), "a directory is not walked for keys");
     let empty = file(&dir, "empty", b"\n");
     assert!(matches!(read_secret(&key, Some(&empty), None), Err(Error::EmptyFile { .. })));
 }

@@ -21,6 +21,7 @@ use sealwright_client::apply::Policy;
 use sealwright_client::batch::{self, Observer, Stop, Summary};
 use sealwright_client::connection::{Connection, Priority};
 use sealwright_client::error::Error;
+use sealwright_client::sign::detached::StreamDone;
 use sealwright_client::sign::{Done, Effect, FileReport, Request, Signer};
 use sealwright_client::source::{self, Directories, Entry, Place};
 use sealwright_client::{strip, trust, verify};
@@ -277,15 +278,17 @@ async fn a_detached_signature_lies_beside_its_file_and_follows_if_signed() {
 async fn a_stream_is_signed_once_read_and_needs_a_format() {
     let request = |format| Request { format, ..request() };
     let signer_of = |format| signer(Service::default(), request(format));
-    let signed = signer_of(Some("detached")).await.sign_stream(&b"content"[..]).await.unwrap();
+    let stop = Stop::from_level(tokio::sync::watch::channel(0).1);
+    let done = signer_of(Some("detached")).await.sign_stream(&b"content"[..], &stop).await.unwrap();
+    let StreamDone::Signed(signed) = done else { panic!("{done:?}") };
     assert_eq!(signed.read_bytes, 7);
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("s"), "content").unwrap();
     fs::write(dir.path().join("s.asc"), &signed.signature).unwrap();
     assert_eq!(state(&dir.path().join("s")), State::Valid);
-    let error = signer_of(None).await.sign_stream(&b"content"[..]).await.unwrap_err();
+    let error = signer_of(None).await.sign_stream(&b"content"[..], &stop).await.unwrap_err();
     assert!(matches!(error, Error::StreamWithoutFormat));
-    assert!(signer_of(Some("rpm")).await.sign_stream(&b"content"[..]).await.is_err());
+    assert!(signer_of(Some("rpm")).await.sign_stream(&b"content"[..], &stop).await.is_err());
 }
 
 #[tokio::test]

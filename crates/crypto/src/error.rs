@@ -29,7 +29,7 @@ pub enum Error {
         name: String,
     },
     /// A value above its named limit.
-    #[error("{what} is {size} {unit}; the limit is {limit}")]
+    #[error("{what} has {size} {unit}; the limit is {limit}")]
     TooLarge {
         /// The thing that is too large.
         what: &'static str,

@@ -43,7 +43,8 @@ pub struct SignatureReport {
     /// Its state against the keyring; [`State::Unsigned`] never occurs here. For `inspect` it is
     /// [`State::UnknownKey`] unless the packet is malformed or weak by itself.
     pub state: State,
-    /// OpenPGP signature version, 0 if it could not be read.
+    /// OpenPGP signature version, 0 if it could not be read: then nothing below is known either, and
+    /// [`Self::made`] says so.
     pub version: u8,
     /// `RSA`, `EdDSA`, `DSA` ...
     pub key_algorithm: String,
@@ -84,6 +85,17 @@ impl SignatureReport {
             None => Outcome::not_valid(State::UnknownKey, "not checked"),
         };
         Self::new(place, packet, outcome)
+    }
+
+    /// For a person: `v4 rsa/sha256 by 0123...`, or `unreadable`.
+    #[must_use]
+    pub fn made(&self) -> String {
+        let Self { version, key_algorithm, hash, issuer, .. } = self;
+        match (version, issuer.as_str()) {
+            (0, _) => "unreadable".to_owned(),
+            (_, "") => format!("v{version} {key_algorithm}/{hash} by a key that it does not name"),
+            (_, issuer) => format!("v{version} {key_algorithm}/{hash} by {issuer}"),
+        }
     }
 
     /// What is to be said of something that is no signature packet.

@@ -6,8 +6,9 @@
 //! signature reads no byte of the payload.
 //!
 //! Reading order: `rpm/package.rs` (the file), `header.rs` (the structure that it has twice), `main_header.rs`,
-//! `signature_header.rs` (rewriting, reserve), `signatures.rs`, `digests.rs`, `prepare.rs`, `plan.rs`, `verify.rs`.
+//! `signature_header.rs` (rewriting, reserve), `signature_read.rs` and `data.rs` (with how much memory), `signatures.rs`, `digests.rs`, `prepare.rs`, `plan.rs`, `verify.rs`.
 
+mod data;
 mod digests;
 mod hashes;
 mod header;
@@ -19,6 +20,7 @@ mod package;
 mod plan;
 mod prepare;
 mod signature_header;
+mod signature_read;
 mod signatures;
 mod tags;
 mod verify;
@@ -98,11 +100,13 @@ impl Format for Rpm {
     }
 
     fn strip(&self, source: &dyn ReadAt) -> Result<Option<Edits>, Error> {
-        let package = package::Package::read(source, |_, _| {})?;
-        if !package.signature.has_signatures() {
+        // What has no signatures is not held.
+        if !package::Package::read(source, signature_read::Load::Look, |_, _| {})?.signature.has_signatures()
+        {
             return Ok(None);
         }
-        let old = prepare::old_bytes(source, &package)?;
-        Ok(Some(plan::strip_edits(&package.signature.stripped(), old, package.len)?))
+        let whole = signature_read::Load::Whole(limits::Release::NEWEST);
+        let package = package::Package::read(source, whole, |_, _| {})?;
+        Ok(Some(plan::strip_edits(package.signature.stripped(), package.signature_bytes, package.len)?))
     }
 }

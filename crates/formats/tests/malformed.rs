@@ -10,9 +10,11 @@
     reason = "tests"
 )]
 
+use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_formats::Format as _;
 use sealwright_formats::error::Error;
 use sealwright_formats::options::{PayloadCheck, SignOptions};
+use sealwright_formats::report::VerifyContext;
 use sealwright_formats::rpm::Rpm;
 use signer::{Signer, fixture};
 
@@ -69,6 +71,23 @@ impl Package {
                 error.to_string()
             }
         }
+    }
+
+    /// This tag of the signature header gets another number.
+    fn renamed(self, tag: u32, to: u32) -> Self {
+        let at = self.entry(SIGNATURE_HEADER, tag);
+        self.set(at, to)
+    }
+
+    /// By signing and verifying; to look at it and to strip it are harmless.
+    fn must_not_be_vouched_for(self, reason: &str) {
+        let keyring = Keyring::new();
+        let context = VerifyContext { keyring: &keyring, now: 0, sidecar: None };
+        let text = Rpm.verify(&self.0, &context).unwrap_err().to_string();
+        assert!(text.contains(reason), "{text}");
+        assert!(Rpm.inspect(&self.0, None).is_ok());
+        let text = self.refusal();
+        assert!(text.contains(reason), "{text}");
     }
 
     fn must_be_refused_for(self, reason: &str) {
@@ -327,5 +346,102 @@ fn a_file_cut_anywhere_is_refused() {
     let key = Signer::ed25519().certificate;
     for len in (0..good.len()).step_by(7) {
         assert!(Rpm.prepare(&good[..len].to_vec(), &SignOptions::default(), &key).is_err(), "{len}");
+    }
+}
+
+#[test]
+fn lead_of_another_signature_type() {
+    for kind in [0, 4, 6, 0x0500] {
+        let mut package = Package::good();
+        package.0[78..80].copy_from_slice(&u16::to_be_bytes(kind));
+        package.must_be_refused_for(&format!("signature type {kind}; rpm reads 5"));
+    }
+}
+
+#[test]
+fn tag_number_that_is_negative_for_rpm() {
+    for number in [0x8000_0000, 0xffff_ff90, u32::MAX] {
+        Package::good().renamed(1007, number).must_be_refused_for("tag number out of range");
+        let package = Package::good();
+        let at = package.entry(package.main_header(), 1001);
+        package.set(at, number).must_be_refused_for("tag number out of range");
+    }
+}
+
+#[test]
+fn signature_header_without_tags() {
+    let mut package = Package::good();
+    let main = package.main_header();
+    package.0.drain(INDEX..main);
+    package.set(104, 0).set(108, 0).must_be_refused_for("it has no tags");
+}
+
+#[test]
+fn tag_of_another_type_than_rpm_takes() {
+    let package = Package::good();
+    let at = package.entry(SIGNATURE_HEADER, 269) + 4;
+    package.set(at, 8).must_not_be_vouched_for("rpm does not take tag 269 with type 8");
+    let package = Package::good();
+    let at = package.entry(SIGNATURE_HEADER, 1007) + 4;
+    package.set(at, 7).set(at + 8, 4).must_not_be_vouched_for("rpm does not take tag 1007 with type 7");
+}
+
+#[test]
+fn package_whose_main_header_no_digest_covers() {
+    let package = Package::good().renamed(269, 280).renamed(273, 281);
+    let key = Signer::ed25519().certificate;
+    assert!(Rpm.prepare(&package.0, &SignOptions::default(), &key).is_ok(), "the MD5 of both covers it");
+    package.renamed(1004, 1003).must_not_be_vouched_for("no digest of the main header");
+}
+
+#[test]
+fn package_of_version_6_without_sha_256_of_its_main_header() {
+    let package = Package(fixture("rpm/rpmrs_v6_rpm-basic-2.3.4-5.el9.noarch.rpm"));
+    package.renamed(273, 280).must_not_be_vouched_for("no digest of the main header");
+}
+
+#[test]
+fn package_whose_payload_no_digest_covers() {
+    let package = Package(fixture("rpm/gru_simple-1.0.1-1.i386.rpm"));
+    package.renamed(1004, 1003).must_not_be_vouched_for("no digest of the payload");
+}
+
+#[test]
+fn payload_that_is_missing_is_found_without_being_asked_for() {
+    let mut package = Package(fixture("rpm/gru_test-1.0.0.x86_64.rpm"));
+    let header = package.main_header();
+    let end = header + 16 + 16 * package.number(header + 8) as usize + package.number(header + 12) as usize;
+    package.0.truncate(end);
+    let key = Signer::ed25519().certificate;
+    let error = Rpm.prepare(&package.0, &SignOptions::default(), &key).err().unwrap();
+    assert!(matches!(error, Error::Damaged { what: "payload SHA-256", .. }), "{error}");
+}
+
+#[test]
+fn region_that_rpm_does_not_read_is_repaired_by_signing_and_never_valid() {
+    let entries = Package::good().number(104);
+    let covering = |count: u32| (16 * count).wrapping_neg();
+    // Word of the trailer, value, whether rpm 4.18 reads it.
+    let cases = [
+        (0, 61, true),
+        (0, 1008, false),
+        (0, 63, false),
+        (4, 6, false),
+        (8, covering(entries - 1), true),
+        (8, covering(1), true),
+        (8, covering(0), false),
+        (8, covering(entries + 1), false),
+        (8, covering(entries) + 1, false),
+        (8, 16, false),
+        (12, 15, false),
+    ];
+    let (signer, keyring) = (Signer::ed25519(), Keyring::new());
+    let context = VerifyContext { keyring: &keyring, now: 0, sidecar: None };
+    for (word, value, reads) in cases {
+        let package = Package::good();
+        let at = package.data(SIGNATURE_HEADER, 62) + word;
+        let package = package.set(at, value);
+        assert_eq!(Rpm.verify(&package.0, &context).is_ok(), reads, "{word} {value}");
+        assert!(Rpm.prepare(&package.0, &SignOptions::default(), &signer.certificate).is_ok());
     }
 }

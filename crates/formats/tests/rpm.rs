@@ -449,6 +449,37 @@ fn every_digest_that_is_recorded_is_computed() {
     }
 }
 
+/// Renames a tag of the signature header, by our own arithmetic.
+fn renamed(mut bytes: Vec<u8>, from: u32, to: u32) -> Vec<u8> {
+    let at = 112 + 16 * tags(&bytes).iter().position(|tag| *tag == from).unwrap();
+    bytes[at..at + 4].copy_from_slice(&to.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn a_package_that_is_signed_in_part_is_not_valid() {
+    let signer = Signer::rsa4096();
+    let signed = sign(&fixture(NO_PAYLOAD_DIGEST), &SignOptions::default(), &signer);
+    // Without the signature over header and payload nothing vouches for the payload.
+    let part = renamed(signed.clone(), 1002, 1001);
+    let verification = verify(&part, &[&signer.certificate], SIGNING_TIME);
+    assert_eq!((places(&verification), verification.state()), (vec!["RSAHEADER (268)"], State::Weak));
+    // No rpm looks at the tag of PGP 5.
+    let pgp5 = renamed(signed, 1002, 1006);
+    let verification = verify(&pgp5, &[&signer.certificate], SIGNING_TIME);
+    assert!(verification.signatures.iter().all(|signature| signature.state == State::Weak));
+}
+
+#[test]
+fn a_signature_that_cannot_be_read_says_so_and_nothing_else() {
+    let garbage = fixture("rpm-malformed/gen_mut-rsa-openpgp-garbage.rpm");
+    let report = &Rpm.inspect(&garbage, None).unwrap().signatures[0];
+    assert_eq!((report.made().as_str(), report.state), ("unreadable", State::Malformed));
+    let signed = fixture("rpm/rpmorg_hello-2.0-1.x86_64-signed.rpm");
+    let report = &Rpm.inspect(&signed, None).unwrap().signatures[0];
+    assert_eq!(report.made(), "v4 rsa/sha256 by 4344591e1964c5fc");
+}
+
 #[test]
 fn inspect_names_the_package_and_every_signature() {
     let inspection = Rpm.inspect(&fixture("rpm/rpmorg_hello-2.0-1.x86_64-signed.rpm"), None).unwrap();

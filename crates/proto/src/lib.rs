@@ -23,6 +23,7 @@ pub mod frame;
 pub mod limits;
 pub mod names;
 pub mod status;
+pub mod time;
 
 #[allow(
     missing_docs,

@@ -76,8 +76,9 @@ pub const WARNINGS_MAX: usize = 64;
 /// Keys of one page of a listing. With their certificates they must fit a message, so fewer may come.
 pub const KEYS_PER_PAGE_MAX: u32 = 100;
 
-/// Milliseconds that the server waits when the client names no deadline.
-pub const DEADLINE_MS_DEFAULT: u32 = 30_000;
+/// Milliseconds that the server waits when the client names no deadline, and that our client waits in all for one
+/// request: its retries do not begin after them.
+pub const DEADLINE_MS_DEFAULT: u32 = 60_000;
 
 /// Milliseconds that a client may ask the server to wait: longer waits belong into its own retries.
 pub const DEADLINE_MS_MAX: u32 = 300_000;

@@ -128,7 +128,7 @@ codes! {
         "Switch it on with `sealwright key enable`, or use another key.";
     /// The certificate or the signing subkey has expired.
     KeyExpired = 22 "key-expired" Operator No FailedPrecondition 409 1
-        "Extend it with `sealwright key renew`, or use another key.";
+        "Extend it with `sealwright key renew` if its primary secret key is here, or use another key.";
     /// A key of that name exists, or existed.
     KeyExists = 23 "key-exists" Caller No AlreadyExists 409 1
         "Choose another name; names are never reused.";
@@ -150,17 +150,20 @@ codes! {
     /// The primary secret key is not here.
     NotRenewable = 29 "not-renewable" Caller No FailedPrecondition 409 1
         "Renew the certificate where its primary secret key is kept, and import it again.";
+    /// A key that signs with this component is here already, under another name.
+    KeyHereAlready = 30 "key-here-already" Caller No AlreadyExists 409 1
+        "Use the key that is here, by the name that the message says.";
 
     // Time.
     /// The signer's clock is before the key's creation, or before its last signature.
     ClockBehind = 40 "clock-behind" Operator No FailedPrecondition 409 1
-        "Set the clock of the machine that holds the keys.";
+        "Set the clock of the machine that holds the keys. If it is right, use another key until the later of the two times.";
 
     // The signer's own files, and what they seal.
     /// Blobs were sealed under another root key.
     RootKeyWrong = 50 "root-key-wrong" Operator No FailedPrecondition 503 1
         "Put back the root key that belongs to this store.";
-    /// The root key or its data key cannot be read, or is not private.
+    /// The root key or its data key can be read or changed by others.
     RootKeyUnusable = 51 "root-key-unusable" Operator No FailedPrecondition 503 1
         "The root key must be a regular file with mode 0600, owned by the user of the signer.";
     /// A sealed key does not open: damaged, exchanged, or changed.
@@ -178,11 +181,20 @@ codes! {
     /// The signer cannot confine itself, or cannot lock memory for secrets.
     ConfinementFailed = 56 "confinement-failed" Operator No FailedPrecondition 503 1
         "Allow the signer seccomp filters and at least 16 KiB of locked memory (ulimit -l).";
+    /// A file of the signer's own is not what it wrote there.
+    SignerFileDamaged = 57 "signer-file-damaged" Operator No DataLoss 503 1
+        "Restore the file that the message names from a backup; do not delete it.";
+    /// One of the signer's files is gone while others of it are there.
+    RootKeyMissing = 58 "root-key-missing" Operator No FailedPrecondition 503 1
+        "Restore the folder of the root key from a backup, or choose another place for new keys with SEALWRIGHT_HOME.";
+    /// The signer's files and the store are not of one installation.
+    StoreMismatch = 59 "store-mismatch" Operator No FailedPrecondition 503 1
+        "Restore the store and the folder of the root key from one backup, or choose another place with SEALWRIGHT_HOME.";
 
     // Availability.
     /// The signer process ended with the request in its hands.
     SignerGone = 70 "signer-gone" Operator Yes Unavailable 503 1
-        "Repeat the request; if it stays, look into the signer's log.";
+        "Repeat the request. If it stays, see that the machine has memory and process numbers left for the signer.";
     /// Queues are full.
     Overloaded = 71 "overloaded" Operator Yes ResourceExhausted 429 1
         "Repeat the request after the time that the answer names.";
@@ -194,10 +206,13 @@ codes! {
         "Repeat the request in a moment.";
     /// The database failed.
     StoreFailed = 74 "store-failed" Operator Yes Unavailable 503 1
-        "See that the store's disk is not full and is writable.";
+        "See that the store's disk is writable and without faults.";
     /// The database was written by a newer release.
     StoreNewer = 75 "store-newer" Operator No FailedPrecondition 503 1
         "Use that release, or a newer one.";
+    /// No space is left for the record without which nothing is signed.
+    StoreFull = 76 "store-full" Operator No FailedPrecondition 507 1
+        "Free some space on the disk that holds the store, and sign again.";
 
     // Sealwright.
     /// A key operation gave something that does not verify; it was not released.

@@ -1,12 +1,17 @@
 //! The command line: the tree of commands, and which file carries each out.
 
+mod help;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod sign;
 pub(crate) mod strip;
 pub(crate) mod verify;
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
+use sealwright_client::batch::Stop;
+use sealwright_client::source::{self, Directories, Listing};
 
 use crate::demo;
 use crate::embedded;
@@ -18,7 +23,7 @@ use crate::generate;
 /// With nothing set up, keys live in an embedded store under SEALWRIGHT_HOME (default: the XDG data
 /// directory), sealed under a root key that only the signer process reads.
 #[derive(Debug, Parser)]
-#[command(name = "sealwright", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "sealwright", version, propagate_version = true, max_term_width = 100, after_long_help = help::TOP)]
 pub(crate) struct Cli {
     /// One JSON object for each file or key on standard output.
     #[arg(long, global = true)]
@@ -36,10 +41,13 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Key(keys::KeyCommand),
     /// Sign files.
+    #[command(after_long_help = help::SIGN)]
     Sign(sign::Args),
     /// Check signatures and digests of files.
+    #[command(after_long_help = help::VERIFY)]
     Verify(verify::Args),
     /// Remove signatures.
+    #[command(after_long_help = help::STATUS)]
     Strip(strip::Args),
     /// Show what is signed, by whom, and how; nothing is checked.
     Inspect(inspect::Args),
@@ -56,6 +64,19 @@ pub(crate) enum Command {
 pub(crate) struct Context {
     /// `--json`.
     pub(crate) json: bool,
+}
+
+/// Lists files; a stop ends the walk through a large or hanging tree.
+async fn list(paths: Vec<PathBuf>, recursive: bool, stop: &Stop) -> Result<Listing, Failure> {
+    let directories = if recursive { Directories::Walk } else { Directories::Refuse };
+    let walk = tokio::task::spawn_blocking(move || source::list(&paths, directories));
+    tokio::select! {
+        biased;
+        () = stop.asked() => Err(Failure::stopped()),
+        listing = walk => listing.map_err(|error| {
+            Failure::failed(format!("cannot list the files: {error}"), "Please report it.")
+        }),
+    }
 }
 
 impl Cli {

@@ -56,12 +56,13 @@ const SHOWN: [&str; 16] = [
 const KEY: &str = "demo";
 
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
+    let found = find_packages(&args.packages)?;
     let folder = tempfile::Builder::new()
         .prefix("sealwright-demo-")
         .tempdir()
         .map_err(|error| cannot("make a folder", &error))?
         .keep();
-    let files = copy_packages(&args.packages, &folder)?;
+    let files = copy_packages(&args.packages, &found, &folder)?;
     let places = Places::under(&folder.join("home"));
     if !context.json {
         terminal::out(&format!("A store and a key ({}) in {} ...", args.algorithm, folder.display()));
@@ -76,16 +77,17 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     Ok(if failed == 0 { Exit::Done } else { Exit::Failed })
 }
 
-fn copy_packages(from: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let missing = |error: IoError| {
-        Failure::failed(
-            format!("cannot read the packages in {}: {error}", from.display()),
-            "Run it in the source tree of Sealwright, or name a folder with --packages DIR.",
-        )
-    };
+fn unreadable(from: &Path, error: &IoError) -> Failure {
+    Failure::failed(
+        format!("cannot read the packages in {}: {error}", from.display()),
+        "Run it in the source tree of Sealwright, or name a folder with --packages DIR.",
+    )
+}
+
+fn find_packages(from: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(from)
         .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>())
-        .map_err(missing)?;
+        .map_err(|error| unreadable(from, &error))?;
     let shown =
         |path: &PathBuf| path.file_name().is_some_and(|name| SHOWN.iter().any(|shown| name == *shown));
     if found.iter().any(shown) {
@@ -93,13 +95,23 @@ fn copy_packages(from: &Path, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     found.retain(|path| path.extension().is_some_and(|extension| extension == "rpm"));
     found.sort();
+    if found.is_empty() {
+        return Err(Failure::failed(
+            format!("there is no package (.rpm) in {}", from.display()),
+            "Name a folder with packages: --packages DIR.",
+        ));
+    }
+    Ok(found)
+}
+
+fn copy_packages(from: &Path, found: &[PathBuf], folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let target = folder.join("packages");
     std::fs::create_dir(&target).map_err(|error| cannot("make a folder", &error))?;
     found
         .iter()
         .map(|path| {
             let copy = target.join(path.file_name().unwrap_or_default());
-            std::fs::copy(path, &copy).map(|_| copy).map_err(missing)
+            std::fs::copy(path, &copy).map(|_| copy).map_err(|error| unreadable(from, &error))
         })
         .collect()
 }
@@ -165,6 +177,7 @@ struct Row {
     file: String,
     #[serde(skip)]
     path: PathBuf,
+    status: &'static str,
     format: String,
     signed: bool,
     /// The tags that hold signatures, or why there is none.
@@ -195,11 +208,21 @@ impl Observer for Reports {
         match &report.outcome {
             Ok(Done::Signed(signed)) => {
                 row.signed = true;
+                row.status = "signed";
                 row.written_bytes = signed.written.bytes;
             }
-            Ok(Done::Unchanged { why, .. }) => row.what.clone_from(why),
-            Ok(Done::WouldSign { .. } | Done::Skipped) => "not signed".clone_into(&mut row.what),
-            Err(error) => row.what = format!("FAILED: {}", Failure::chain(error)),
+            Ok(Done::Unchanged { why, .. }) => {
+                row.status = "unchanged";
+                row.what.clone_from(why);
+            }
+            Ok(Done::WouldSign { .. } | Done::Skipped) => {
+                row.status = "skipped";
+                "not signed".clone_into(&mut row.what);
+            }
+            Err(error) => {
+                row.status = "failed";
+                row.what = format!("FAILED: {}", Failure::chain(error));
+            }
         }
         self.0.push(row);
     }

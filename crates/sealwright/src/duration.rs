@@ -39,6 +39,11 @@ pub(crate) fn utc(seconds: i64) -> String {
         .map_or_else(|_| format!("@{seconds}"), |time| time.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
 }
 
+/// The same for programs, RFC 3339 as JSON has it: `2026-11-30T12:00:00Z`.
+pub(crate) fn iso(seconds: i64) -> String {
+    utc(seconds).replacen(' ', "T", 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +61,6 @@ mod tests {
     #[test]
     fn times_are_shown_in_utc() {
         assert_eq!(utc(0), "1970-01-01 00:00:00Z");
+        assert_eq!(iso(0), "1970-01-01T00:00:00Z");
     }
 }

@@ -37,6 +37,14 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
 }
 
+/// The object of `--json` (docs/json.md).
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct View<'a> {
+    status: &'static str,
+    error: &'a str,
+    advice: &'a str,
+}
+
 impl Failure {
     /// A failure of the thing asked for.
     pub(crate) fn failed(what: impl Into<String>, advice: impl Into<String>) -> Self {
@@ -46,6 +54,16 @@ impl Failure {
     /// Wrong use of the command line.
     pub(crate) fn usage(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { what: what.into(), advice: advice.into(), exit: Exit::Usage }
+    }
+
+    /// A signal asked for a stop before anything was begun.
+    pub(crate) fn stopped() -> Self {
+        Self::failed("stopped by a signal; nothing was signed", "Run the same command again.")
+    }
+
+    /// For a program: there is no file that it belongs to.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { status: "failed", error: &self.what, advice: &self.advice }
     }
 
     /// An error with its chain of causes, each once.

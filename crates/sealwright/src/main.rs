@@ -7,32 +7,37 @@ mod duration;
 mod embedded;
 mod failure;
 mod generate;
+mod machine;
 mod output;
 mod terminal;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+
+/// How long threads that nobody waits for may take to end after the last result.
+const END_MS_MAX: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let json = cli.json;
     start_log();
     // The key-holding process runs no async runtime.
     let outcome = if let Command::Signer(args) = &cli.command {
         embedded::signer(args)
     } else {
-        tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))
-            .and_then(|runtime| runtime.block_on(cli.run()))
+        machine::check().and_then(|()| with_runtime(cli))
     };
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
+            if json {
+                terminal::json(&failure.view());
+            }
             terminal::err(&format!("sealwright: {}", terminal::safe(&failure.what)));
             if !failure.advice.is_empty() {
                 terminal::err(&format!("            {}", terminal::safe(&failure.advice)));
@@ -40,6 +45,17 @@ fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+fn with_runtime(cli: Cli) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))?;
+    let outcome = runtime.block_on(cli.run());
+    // A thread that waits for standard input or hashes on after a stop would wait for ever.
+    runtime.shutdown_timeout(END_MS_MAX);
+    outcome
 }
 
 fn start_log() {

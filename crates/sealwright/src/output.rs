@@ -76,15 +76,16 @@ impl Output {
         }
     }
 
-    /// `Retry: COMMAND FILES`, if anything failed; with many files, the whole command again: `lists` are the options
-    /// that name lists of files, `all` the paths on the command line.
-    pub(crate) fn retry(&mut self, command: &[String], lists: &[String], all: &[PathBuf]) {
+    /// `Retry: COMMAND FILES`, if anything failed. With many files, or where the place of a result depends on how its
+    /// file was named (`keep_names`), it is the whole command again: `lists` are the options that name lists of files,
+    /// `all` the paths on the command line.
+    pub(crate) fn retry(&mut self, command: &[String], lists: &[String], all: &[PathBuf], keep_names: bool) {
         if self.failed.is_empty() {
             return;
         }
         self.failed.sort();
         let failed: Vec<PathBuf> = self.failed.iter().map(|(_, path)| path.clone()).collect();
-        let line = if failed.len() > RETRY_FILES_MAX {
+        let line = if keep_names || failed.len() > RETRY_FILES_MAX {
             command_line(&[command, lists].concat(), all)
         } else {
             command_line(command, &failed)
@@ -122,7 +123,7 @@ fn failure_lines(path: &Path, reason: &str, advice: &str) -> Vec<String> {
 #[derive(Debug, Serialize)]
 pub(crate) struct FailureView {
     /// What happened.
-    pub(crate) reason: String,
+    pub(crate) error: String,
     /// What to do.
     pub(crate) advice: String,
     /// Whether the same call can succeed later.
@@ -136,7 +137,7 @@ impl FailureView {
     /// Of an error.
     pub(crate) fn of(error: &Error) -> Self {
         Self {
-            reason: Failure::chain(error),
+            error: Failure::chain(error),
             advice: error.advice().to_owned(),
             retry: error.retry() == sealwright_client::error::Retry::Yes,
             code: error.server_code().map(sealwright_client::error::Code::name),

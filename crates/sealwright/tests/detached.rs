@@ -98,3 +98,67 @@ fn a_package_can_have_a_detached_signature_too() {
     assert_eq!(fs::read(&copy).unwrap(), fs::read(package).unwrap());
     accepted(ED25519, &home.work().join("gen_tiny-reserved4096.rpm.asc"), &copy);
 }
+
+#[test]
+fn what_is_no_signature_is_never_replaced_by_one_and_named() {
+    let home = Home::with_keys(PROGRAM, &[ED25519]);
+    fs::write(home.work().join("data"), "data").unwrap();
+    let secret = fs::read(ED25519.secret()).unwrap();
+    let sidecar = home.work().join("data.asc");
+    for content in [secret.as_slice(), b"notes", b""] {
+        fs::write(&sidecar, content).unwrap();
+        for choice in ["replace", "skip", "add", "refuse"] {
+            let ran = home.run(&[
+                "sign",
+                "--format",
+                "detached",
+                "--key",
+                ED25519.name,
+                "--force",
+                "--if-signed",
+                choice,
+                "data",
+            ]);
+            ran.failed_saying(&["data.asc", "no OpenPGP signature", "--output"]);
+            assert_eq!(fs::read(&sidecar).unwrap(), content, "{choice}");
+        }
+    }
+    assert_eq!(home.log_size(), 0);
+    // A file of another tool that is not in the way is no hindrance, and stays.
+    fs::rename(&sidecar, home.work().join("data.sig")).unwrap();
+    home.ok(&["sign", "--format", "detached", "--key", ED25519.name, "data"]);
+    accepted(ED25519, &sidecar, &home.work().join("data"));
+    assert_eq!(fs::read(home.work().join("data.sig")).unwrap(), b"");
+    // A signature is.
+    home.ok(&["sign", "--format", "detached", "--key", ED25519.name, "--force", "data"]);
+    accepted(ED25519, &sidecar, &home.work().join("data"));
+}
+
+#[test]
+fn a_signature_file_that_is_none_is_named_itself() {
+    let home = Home::with_keys(PROGRAM, &[ED25519]);
+    fs::write(home.work().join("data"), "data").unwrap();
+    let sidecar = home.work().join("data.asc");
+    let sign = ["sign", "--format", "detached", "--key", ED25519.name, "data"];
+    fs::create_dir(&sidecar).unwrap();
+    home.run(&sign).failed_saying(&["data.asc", "directory"]);
+    fs::remove_dir(&sidecar).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &sidecar).unwrap();
+    home.run(&sign).failed_saying(&["data.asc", "symbolic link"]);
+    fs::remove_file(&sidecar).unwrap();
+    tools::succeed(std::process::Command::new("mkfifo").arg(&sidecar));
+    home.run(&sign).failed_saying(&["data.asc", "FIFO"]);
+    assert_eq!(home.log_size(), 0);
+}
+
+#[test]
+fn a_dry_run_of_standard_input_asks_for_no_signature() {
+    let home = Home::with_keys(PROGRAM, &[ED25519]);
+    let arguments = ["sign", "--format", "detached", "--key", ED25519.name, "--dry-run", "-"];
+    let ran = home.run_with_input(&arguments, b"data");
+    assert_eq!(ran.code, Some(0), "{}", ran.text());
+    assert!(ran.bytes.is_empty() && ran.stderr.contains("would sign standard input"), "{}", ran.text());
+    let ran = home.run_with_input(&[&arguments[..], &["--json"]].concat(), b"data");
+    assert_eq!(ran.json()[0]["status"], "would-sign");
+    assert_eq!(home.log_size(), 0);
+}

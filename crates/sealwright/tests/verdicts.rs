@@ -199,7 +199,7 @@ impl Judge<'_> {
             return Err("refused, but changed".to_owned());
         }
         let said = ran.json().into_iter().find(|object| object["file"] == name).unwrap_or_default();
-        let reason = said["reason"].as_str().unwrap_or_default();
+        let reason = said["error"].as_str().unwrap_or_default();
         if reason.contains(words) { Ok(()) } else { Err(format!("{words:?} is not in {said}")) }
     }
 }

@@ -1,5 +1,8 @@
 //! Errors of the store as failures on the wire: one table.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use sealwright_proto::status::{Code, Fault};
 use sealwright_store::Error;
 
@@ -8,7 +11,7 @@ use sealwright_store::Error;
 pub(crate) fn from_store(error: Error) -> Fault {
     let code = code(&error);
     if code == Code::StoreFailed {
-        tracing::error!(error = &error as &dyn std::error::Error, "the store failed");
+        report(&error);
     }
     Fault::new(code, public_text(&error))
 }
@@ -20,21 +23,66 @@ pub(crate) fn from_store(error: Error) -> Fault {
 const fn code(error: &Error) -> Code {
     match error {
         Error::Ambiguous { .. } | Error::UnknownKey => Code::KeyNotFound,
-        Error::NameTaken { .. } | Error::FingerprintTaken { .. } => Code::KeyExists,
+        Error::NameTaken { .. } => Code::KeyExists,
+        Error::FingerprintTaken { .. } => Code::KeyHereAlready,
         Error::GenerationChanged { .. } => Code::KeyChanged,
         Error::TooLarge { .. } => Code::LimitExceeded,
-        Error::Busy => Code::Overloaded,
+        Error::Busy | Error::Overloaded => Code::Overloaded,
+        Error::Full => Code::StoreFull,
         Error::Closed => Code::ShuttingDown,
         Error::NewerStore { .. } => Code::StoreNewer,
         _ => Code::StoreFailed,
     }
 }
 
+/// A failure that lasts fails every request; the log gets it once a minute, what is new at once.
+fn report(error: &Error) {
+    static LAST: Mutex<Option<(String, Instant)>> = Mutex::new(None);
+    let text = error.to_string();
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_known = last.as_ref().is_some_and(|(known, at)| *known == text && at.elapsed() < REPORT_PAUSE);
+    if !is_known {
+        tracing::error!(error = error as &dyn std::error::Error, "the store failed");
+        *last = Some((text, Instant::now()));
+    }
+}
+
+const REPORT_PAUSE: Duration = Duration::from_secs(60);
+
 /// What may be said to someone elsewhere: no path of this machine.
 fn public_text(error: &Error) -> String {
+    if let Error::FingerprintTaken { fingerprint, name } = error {
+        return format!(
+            "this certificate is key {name} already: its key {fingerprint} signs under that name"
+        );
+    }
     let has_path = matches!(
         error,
         Error::Path { .. } | Error::Permissions { .. } | Error::NotAStore { .. } | Error::NewerStore { .. }
     );
     if has_path { "the store cannot be used".to_owned() } else { error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_one_code_that_nobody_retries() {
+        let fault = from_store(Error::Full);
+        assert_eq!((fault.code, fault.retry_after_ms), (Code::StoreFull, None));
+        assert!(fault.message.contains("disk that holds the store is full"), "{fault}");
+        assert!(fault.code.advice().contains("Free some space"));
+    }
+
+    #[test]
+    fn a_certificate_that_is_here_already_is_named_and_no_other_name_is_advised() {
+        let fingerprint = Fingerprint::from_bytes(&[7; 20]).unwrap();
+        let fault = from_store(Error::FingerprintTaken { fingerprint, name: "release".to_owned() });
+        assert_eq!(fault.code, Code::KeyHereAlready);
+        assert!(fault.message.starts_with("this certificate is key release already"), "{fault}");
+        assert!(!fault.code.advice().contains("Choose another name"));
+    }
 }

@@ -75,7 +75,7 @@ impl Front {
     /// ends, signing ends: see [`Self::start_with`].
     ///
     /// # Errors
-    /// [`Error::Store`], [`Error::SignerSocket`], [`Error::Signer`].
+    /// [`Error::Store`], [`Error::SignerSocket`], [`Error::Signer`], [`Error::OtherRootKey`], [`Error::StoreLost`].
     pub async fn start(config: Config, store_folder: &Path, signer: UnixStream) -> Result<Self, Error> {
         Self::start_on(config, store_folder, signer, None).await
     }
@@ -111,6 +111,7 @@ impl Front {
         let kib = usize::try_from(config.request_bytes_in_work_max.div_ceil(1024)).unwrap_or(usize::MAX);
         let kib = kib.max(largest).min(Semaphore::MAX_PERMITS);
         let signer = signer_client::SignerClient::connect(signer, launcher).await.map_err(Error::Signer)?;
+        belong_together(&store, &signer).await?;
         let inner = Inner {
             registry: registry::Registry::new(store.clone()),
             store,
@@ -131,5 +132,17 @@ impl Front {
     #[must_use]
     pub fn store_commits(&self) -> u64 {
         self.inner.store.commits()
+    }
+}
+
+/// Whether the signer can open what the store has, and the store has what the signer worked with. Found out at the
+/// start: a key that was made anew, or a store that was, would else be found out when it is too late to go back.
+async fn belong_together(store: &Store, signer: &signer_client::SignerClient) -> Result<(), Error> {
+    let found = signer.data_key_id();
+    match store.any_key().await? {
+        Some((_, wanted)) if wanted == found => Ok(()),
+        Some((key, wanted)) => Err(Error::OtherRootKey { key, wanted, found: found.to_owned() }),
+        None if signer.has_history() => Err(Error::StoreLost),
+        None => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::group::Group;
 use sealwright_proto::status::{Code, Fault};
+use sealwright_proto::time::utc;
 use sealwright_store::KeyState;
 use uuid::Uuid;
 
@@ -105,7 +106,7 @@ pub fn decide(principal: &Principal, group: &Group, facts: &Facts, now_s: i64) -
         KeyState::Disabled => return refuse(Code::KeyDisabled, "is disabled".to_owned()),
     }
     if let Some(expires_s) = facts.expires_s.filter(|expires_s| *expires_s <= now_s) {
-        return refuse(Code::KeyExpired, format!("expired at {expires_s} (Unix time)"));
+        return refuse(Code::KeyExpired, format!("expired {}", utc(expires_s)));
     }
     if let Some(item) = group.items.iter().find(|item| !facts.usages.contains(&item.usage)) {
         return refuse(Code::UsageNotAllowed, format!("is not for the usage {}", item.usage.name()));
@@ -222,5 +223,12 @@ mod tests {
         assert_eq!(code(&stranger, &disabled), Some(Code::PermissionDenied));
         assert!(administer(&stranger).is_err());
         assert!(administer(&Principal::local()).is_ok());
+    }
+
+    #[test]
+    fn an_expired_key_is_refused_with_a_date() {
+        let expired = Facts { expires_s: Some(1_767_225_600), ..facts() };
+        let fault = decide(&Principal::local(), &group(), &expired, NOW_S).unwrap_err();
+        assert_eq!(fault.message, "key release expired 2026-01-01 00:00:00 UTC");
     }
 }

@@ -15,6 +15,7 @@ use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature};
 use sealwright_proto::names::KeyId;
 use sealwright_proto::status::{Code, Fault};
+use sealwright_proto::time::utc;
 use sealwright_store::{Concluded, Conclusion, ItemOutcome, ItemResult, Refusal};
 use tokio::time::Instant;
 
@@ -127,7 +128,8 @@ async fn ask_signer(front: &Inner, group: &Group, key: &Entry, deadline: Instant
         group.items.iter().map(|item| Request { key: 0, item: item.clone(), not_before, salt: group.salt });
     let requests: Vec<_> = requests.collect();
     let (priority, items) = (group.priority, requests.len());
-    let signed = front.signer.sign(Job { key: sealed, requests, priority, deadline }).await?;
+    let named = |fault| named(&key_id, key, fault);
+    let signed = front.signer.sign(Job { key: sealed, requests, priority, deadline }).await.map_err(named)?;
     if signed.len() != items {
         return Err(Fault::new(
             Code::Internal,
@@ -137,8 +139,26 @@ async fn ask_signer(front: &Inner, group: &Group, key: &Entry, deadline: Instant
     // One failure that can pass makes the whole group one that can: a retry of all of it is simple and exact.
     match signed.iter().find_map(|item| item.as_ref().err().filter(|fault| fault.code.is_retryable())) {
         Some(fault) => Err(fault.clone()),
-        None => Ok(signed),
+        None => Ok(signed.into_iter().map(|item| item.map_err(named)).collect()),
     }
+}
+
+/// The signer knows a key by its id; people know it by name and fingerprint.
+fn named(key_id: &KeyId, key: &Entry, fault: Fault) -> Fault {
+    let Fault { code, message, retry_after_ms } = fault;
+    let name = format!("{} ({})", key.facts.name, key.facts.signing_fingerprint);
+    let replaced = message.replace(&key_id.to_string(), &name);
+    let is_about_key = matches!(
+        code,
+        Code::KeyExpired
+            | Code::UsageNotAllowed
+            | Code::ClockBehind
+            | Code::SealBroken
+            | Code::GenerationSuperseded
+    );
+    let message =
+        if is_about_key && replaced == message { format!("key {name}: {message}") } else { replaced };
+    Fault { code, message, retry_after_ms }
 }
 
 /// Appends the entries and writes the answer, in one transaction that checks the key once more.
@@ -204,7 +224,9 @@ async fn finish(
 
 impl NotLogged {
     fn of(fault: Fault) -> Self {
-        if fault.code.is_retryable() { Self::Transient(fault) } else { Self::Final(fault) }
+        // With space, the same request succeeds; nothing could be written down now anyway.
+        let can_pass = fault.code.is_retryable() || fault.code == Code::StoreFull;
+        if can_pass { Self::Transient(fault) } else { Self::Final(fault) }
     }
 }
 
@@ -226,12 +248,16 @@ fn refused(key: &Entry, refusal: Refusal) -> Fault {
         Refusal::Disabled => Fault::new(Code::KeyDisabled, format!("key {name} is disabled")),
         Refusal::GenerationChanged { .. } => Fault::new(Code::KeyChanged, format!("key {name} was renewed")),
         Refusal::Expired { at_s } => {
-            Fault::new(Code::KeyExpired, format!("key {name} expired at {at_s} (Unix time)"))
+            Fault::new(Code::KeyExpired, format!("key {name} expired {}", utc(at_s)))
         }
         Refusal::ClockBehind { signed_at_s, last_s } => Fault::new(
             Code::ClockBehind,
             format!(
-                "the signer's clock says {signed_at_s}, but key {name} signed at {last_s} already (Unix time)"
+                "the signer's clock says {}, but the newest signature of key {name} is dated {}; the key signs again \
+                 from then on. If the clock is right now, it was wrong when that signature was made: use another key \
+                 until then",
+                utc(signed_at_s),
+                utc(last_s)
             ),
         ),
     }

@@ -40,6 +40,7 @@ pub(crate) struct SignerClient {
     link: Link,
     queue: queue::Queue,
     data_key_id: Arc<str>,
+    has_history: bool,
 }
 
 impl SignerClient {
@@ -54,13 +55,19 @@ impl SignerClient {
     ) -> Result<Self, Fault> {
         let line = Line::open(socket).await?;
         let data_key_id = line.data_key_id();
+        let has_history = line.has_history();
         let link = Link::start(line, launcher);
-        Ok(Self { queue: queue::Queue::start(link.clone()), link, data_key_id })
+        Ok(Self { queue: queue::Queue::start(link.clone()), link, data_key_id, has_history })
     }
 
     /// The data key under which the signer seals, in hexadecimal.
     pub(crate) fn data_key_id(&self) -> &str {
         &self.data_key_id
+    }
+
+    /// Whether keys had signed under its root key when it started.
+    pub(crate) const fn has_history(&self) -> bool {
+        self.has_history
     }
 
     /// Has the items of one group signed.
@@ -115,7 +122,7 @@ fn other_answer() -> Fault {
 }
 
 fn gone() -> Fault {
-    Fault::new(Code::SignerGone, "the signer process has ended")
+    Fault::new(Code::SignerGone, "the signer process ended with the request in its hands")
 }
 
 fn too_late() -> Fault {

@@ -18,5 +18,7 @@ mod keys;
 mod peer;
 #[path = "front/sign.rs"]
 mod sign;
+#[path = "front/start.rs"]
+mod start;
 #[path = "front/trouble.rs"]
 mod trouble;

@@ -85,6 +85,11 @@ impl Counts {
         })
     }
 
+    /// Whether a key has ever signed here.
+    pub(crate) fn has_any(&self) -> bool {
+        locked(&self.ledger).has_any()
+    }
+
     /// Gives a signature its number. It must not leave without.
     ///
     /// # Errors

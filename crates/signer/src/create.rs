@@ -8,7 +8,7 @@ use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate};
-use sealwright_proto::limits::WARNINGS_MAX;
+use sealwright_proto::limits::{CERTIFICATE_BYTES_MAX, SEALED_BYTES_MAX, USER_ID_BYTES_MAX, WARNINGS_MAX};
 use sealwright_proto::status::{Code, Fault};
 
 use crate::backend::{Backend as _, software::Software};
@@ -92,7 +92,7 @@ pub(crate) fn end_of(certificate: &Certificate, signing: &StoredComponent) -> Op
 /// Seals the key and describes it for the database.
 ///
 /// # Errors
-/// Those of [`StoredKey::seal`].
+/// [`Code::LimitExceeded`], naming what is too long for the database; those of [`StoredKey::seal`].
 pub(crate) fn material(
     sealer: &Sealer,
     stored: &StoredKey,
@@ -100,20 +100,33 @@ pub(crate) fn material(
     mut warnings: Vec<String>,
 ) -> Result<KeyMaterial, Fault> {
     warnings.truncate(WARNINGS_MAX);
+    let user_id = certificate.primary_user_id().unwrap_or_default();
+    let binary = certificate.to_binary();
+    within("the first user id", user_id.len(), USER_ID_BYTES_MAX)?;
+    within("the certificate", binary.len(), CERTIFICATE_BYTES_MAX)?;
+    let sealed = stored.seal(sealer)?;
+    within("the sealed key", sealed.len(), SEALED_BYTES_MAX)?;
     Ok(KeyMaterial {
-        sealed: stored.seal(sealer)?,
+        sealed,
         generation: stored.generation,
         algorithm: stored.signing.public.algorithm(),
         fingerprint: certificate.fingerprint().to_string(),
         signing_fingerprint: stored.signing.public.fingerprint().to_string(),
-        user_id: certificate.primary_user_id().unwrap_or_default().to_owned(),
+        user_id: user_id.to_owned(),
         created: i64::from(certificate.created()),
         expires: stored.expires,
-        certificate: certificate.to_binary(),
+        certificate: binary,
         renewable: !matches!(stored.primary, Primary::Absent),
         revocation: None,
         warnings,
     })
+}
+
+fn within(what: &str, bytes: usize, limit: usize) -> Result<(), Fault> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(Fault::new(Code::LimitExceeded, format!("{what} has {bytes} bytes; the limit is {limit}")))
 }
 
 fn make(algorithm: KeyAlgorithm, created: u32) -> Result<StoredComponent, Fault> {
@@ -127,4 +140,17 @@ fn make(algorithm: KeyAlgorithm, created: u32) -> Result<StoredComponent, Fault>
 
 fn internal(error: impl core::fmt::Display) -> Fault {
     Fault::new(Code::Internal, format!("a new key could not be written: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_named_with_its_limit() {
+        within("the first user id", USER_ID_BYTES_MAX, USER_ID_BYTES_MAX).unwrap();
+        let fault = within("the first user id", 1025, USER_ID_BYTES_MAX).unwrap_err();
+        assert_eq!(fault.code, Code::LimitExceeded);
+        assert_eq!(fault.message, "the first user id has 1025 bytes; the limit is 1024");
+    }
 }

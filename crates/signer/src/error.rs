@@ -35,11 +35,22 @@ pub enum Error {
         /// The rule that it breaks.
         reason: &'static str,
     },
-    /// There is a data key, but not the root key that wraps it; or nothing, and nothing may be made.
+    /// There is no root key, and none may be made.
     #[error("there is no root key in {path}", path = path.display())]
     RootKeyMissing {
         /// The directory.
         path: PathBuf,
+    },
+    /// A key file is gone, although others of the signer's files are there: a new one would open nothing that was
+    /// sealed before.
+    #[error("{missing} is missing in {path}, although {present} is there", path = path.display())]
+    KeyFileMissing {
+        /// The directory.
+        path: PathBuf,
+        /// The file that is gone.
+        missing: &'static str,
+        /// One that is there.
+        present: &'static str,
     },
     /// The data key is wrapped by another root key.
     #[error("wrong root key: {path} is for root key {wanted}, the one here is {found}", path = path.display())]
@@ -95,9 +106,9 @@ impl Error {
     pub const fn code(&self) -> Code {
         match self {
             Self::File { .. } => Code::SignerStateFailed,
-            Self::NotPrivate { .. } | Self::Damaged { .. } | Self::RootKeyMissing { .. } => {
-                Code::RootKeyUnusable
-            }
+            Self::NotPrivate { .. } => Code::RootKeyUnusable,
+            Self::Damaged { .. } => Code::SignerFileDamaged,
+            Self::RootKeyMissing { .. } | Self::KeyFileMissing { .. } => Code::RootKeyMissing,
             Self::RootKeyWrong { .. } => Code::RootKeyWrong,
             Self::SelfTest { .. } => Code::SelfTestFailed,
             Self::Confinement { .. } => Code::ConfinementFailed,
@@ -122,5 +133,19 @@ impl From<&Error> for Fault {
             text.push_str(&source.to_string());
         }
         Self::new(error.code(), text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_not_said_to_lack_the_right_mode() {
+        let path = PathBuf::from("floors");
+        let damaged = Error::Damaged { path: path.clone(), reason: "it is not a list of floors" };
+        assert_eq!(damaged.code(), Code::SignerFileDamaged);
+        assert!(!damaged.advice().contains("0600"));
+        assert!(Error::NotPrivate { path, reason: "can be read by others" }.advice().contains("0600"));
     }
 }

@@ -113,11 +113,7 @@ fn check_owner(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Error> {
 pub(crate) fn replace_private(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let path = directory.join(name);
     let temporary = directory.join(format!(".sealwright-{name}.new"));
-    match std::fs::remove_file(&temporary) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(failed("remove", &temporary)(error)),
-    }
+    remove(&temporary)?;
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -129,7 +125,23 @@ pub(crate) fn replace_private(directory: &Path, name: &str, bytes: &[u8]) -> Res
     sync_directory(directory)
 }
 
-fn sync_directory(directory: &Path) -> Result<(), Error> {
+/// Removes the file, if it is there. Durable with [`sync_directory`].
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn remove(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed("remove", path)(error)),
+    }
+}
+
+/// Makes names in the directory durable.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), Error> {
     File::open(directory).and_then(|file| file.sync_all()).map_err(failed("sync", directory))
 }
 

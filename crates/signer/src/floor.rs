@@ -58,6 +58,11 @@ impl Floors {
         Ok(floors)
     }
 
+    /// Whether a renewed key was ever used.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.known.lock().unwrap_or_else(PoisonError::into_inner).floors.is_empty()
+    }
+
     /// Lets a blob of this generation pass, and remembers it, durably, if it is newer than all before.
     ///
     /// # Errors

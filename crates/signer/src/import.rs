@@ -25,6 +25,7 @@ use crate::create;
 use crate::error::Error;
 use crate::opened::Component;
 use crate::public::PublicHalf;
+use crate::renew::RENEW_ADVICE;
 use crate::root::Sealer;
 use crate::seal::{Primary, StoredComponent, StoredKey};
 use crate::secret::Secret;
@@ -151,9 +152,9 @@ fn choose_named<'a>(
 ) -> Result<&'a SecretPacket, Fault> {
     let fingerprint = Fingerprint::from_hex(named)
         .map_err(|_| refused("the key to sign with is named by something that is no fingerprint"))?;
-    let listed = certificate
-        .find(&fingerprint)
-        .ok_or_else(|| refused(&format!("the file has no key {fingerprint}")))?;
+    let listed = certificate.find(&fingerprint).ok_or_else(|| {
+        refused(&format!("the file has no key {fingerprint}; it has {}", listing(certificate, file, now)))
+    })?;
     if let Some(reason) = why_unfit(listed, now) {
         return Err(refused(&format!("key {fingerprint} cannot sign: {reason}")));
     }
@@ -168,19 +169,19 @@ fn has_secret(file: &SecretFile, listed: &Listed) -> bool {
 
 /// Says of each key in the file why it cannot sign.
 fn none_can_sign(certificate: &Certificate, file: &SecretFile, now: i64) -> Fault {
-    let reasons: Vec<_> = certificate
-        .components()
-        .iter()
-        .map(|listed| {
-            let role = if listed.is_primary() { "primary key" } else { "subkey" };
-            let reason = why_unfit(listed, now).unwrap_or_else(|| {
-                debug_assert!(!has_secret(file, listed), "it could have been chosen");
-                "its secret is not in the file".to_owned()
-            });
-            format!("{role} {} ({}): {reason}", listed.fingerprint(), listed.algorithm_name())
-        })
-        .collect();
-    refused(&format!("no key in the file can sign now. {}", reasons.join("; ")))
+    refused(&format!("no key in the file can sign now. {}", listing(certificate, file, now)))
+}
+
+/// Each key in the file, and whether it can sign.
+fn listing(certificate: &Certificate, file: &SecretFile, now: i64) -> String {
+    let listed = certificate.components().iter().map(|listed| {
+        let role = if listed.is_primary() { "primary key" } else { "subkey" };
+        let state = why_unfit(listed, now).unwrap_or_else(|| {
+            if has_secret(file, listed) { "it can sign" } else { "its secret is not in the file" }.to_owned()
+        });
+        format!("{role} {} ({}): {state}", listed.fingerprint(), listed.algorithm_name())
+    });
+    listed.collect::<Vec<_>>().join("; ")
 }
 
 /// [`Listed::unfit_to_sign`], with the end of validity as a date.
@@ -210,11 +211,19 @@ fn warnings(certificate: &Certificate, name: &KeyName, stored: &StoredKey, now: 
         Primary::Signs | Primary::Separate(_) => format!("`sealwright key renew {name}`"),
         Primary::Absent => "where its primary secret key is kept".to_owned(),
     };
-    certificate
-        .warnings_at(now)
-        .into_iter()
-        .map(|warning| warning.replace("`sealwright key renew`", &advice))
-        .collect()
+    let kept: Vec<_> = certificate
+        .components()
+        .iter()
+        .filter(|listed| !listed.is_primary() && listed.fingerprint() != stored.signing.public.fingerprint())
+        .map(|listed| format!("subkey {}:", listed.fingerprint()))
+        .collect();
+    let warnings = certificate.warnings_at(now).into_iter().map(|warning| {
+        if kept.iter().any(|subkey| warning.starts_with(subkey)) {
+            return warning.replace(RENEW_ADVICE, "It is not used to sign here.");
+        }
+        warning.replace("`sealwright key renew`", &advice)
+    });
+    warnings.collect()
 }
 
 fn refused(reason: &str) -> Fault {

@@ -237,7 +237,8 @@ impl Answers {
         let Ok(encoded) = encoded else { return };
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = std::io::Write::write_all(&mut *socket, &encoded) {
-            tracing::warn!(%error, "front did not take an answer");
+            // Front has said why it went, if there was a reason.
+            tracing::debug!(%error, "front did not take an answer");
         }
     }
 }

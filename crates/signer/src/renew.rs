@@ -61,9 +61,19 @@ pub(crate) fn renew(sealer: &Sealer, wanted: &SignerRenew, clock: &dyn Clock) ->
     }
     let stored = StoredKey { generation: wanted.generation, expires, ..stored };
     let certificate = create::checked(&certificate, &stored, now)?;
-    let warnings = certificate.warnings_at(now);
+    let warnings = warnings(&certificate, now);
     create::material(sealer, &stored, &certificate, warnings)
 }
+
+/// What is left to warn of. The advice to renew has just been followed: what it did not mend, it never will.
+fn warnings(certificate: &Certificate, now: i64) -> Vec<String> {
+    let left = "It is not used to sign here, and renewing leaves it as it is.";
+    let warnings = certificate.warnings_at(now).into_iter();
+    warnings.map(|warning| warning.replace(RENEW_ADVICE, left)).collect()
+}
+
+/// As [`Certificate::warnings_at`] gives it.
+pub(crate) const RENEW_ADVICE: &str = "Renew it: `sealwright key renew`.";
 
 /// A key or user id, with the signatures behind it.
 struct Group<'a> {

@@ -8,8 +8,10 @@ use aes_gcm_siv::{Aes256GcmSiv, Nonce, Tag};
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::{Hasher, to_hex};
 
+use crate::count::OPERATIONS_FILE;
 use crate::error::Error;
 use crate::files::{self, Lock};
+use crate::floor::FLOORS_FILE;
 use crate::secret::{Secret, fill_random};
 
 /// Name of the root key's file.
@@ -116,11 +118,11 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Opens the files in `directory`. With `create`, makes the directory and both keys if there are none, and the
-    /// data key if there is only a root key. Several processes may start at once: they agree under the lock.
+    /// Opens the files in `directory`. With `create`, makes the directory and both keys if the signer never had a file
+    /// in it; a key that was lost is not made anew. Several processes may start at once: they agree under the lock.
     ///
     /// # Errors
-    /// [`Error::RootKeyMissing`], [`Error::RootKeyWrong`], [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
+    /// [`Error::RootKeyMissing`], [`Error::KeyFileMissing`], [`Error::RootKeyWrong`], [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
     pub(crate) fn open(directory: &Path, create: bool) -> Result<Self, Error> {
         if create {
             files::create_private_directory(directory)?;
@@ -130,22 +132,20 @@ impl Root {
         }
         files::check_private_directory(directory)?;
         let _lock = Lock::take(directory)?;
+        if create {
+            prepare(directory)?;
+        }
         let root_path = directory.join(ROOT_KEY_FILE);
         let data_path = directory.join(DATA_KEY_FILE);
         let data_file = files::read_private(&data_path, FILE_BYTES_MAX)?;
         let root_key = match files::read_secret(&root_path, FILE_BYTES_MAX)? {
             Some(file) => parse_root_key(&file)?
                 .ok_or(Error::Damaged { path: root_path, reason: "it is not a root key" })?,
-            None if create && data_file.is_none() => create_root_key(directory)?,
-            None => return Err(Error::RootKeyMissing { path: directory.to_owned() }),
+            None => return Err(missing(directory, ROOT_KEY_FILE)),
         };
         let damaged = |reason| Error::Damaged { path: data_path.clone(), reason };
         let root = Sealer::new("sealwright root key id", root_key).ok_or(Error::Random)?;
-        let file = match data_file {
-            Some(file) => file,
-            None if create => create_data_key(directory, &root)?,
-            None => return Err(damaged("it is missing")),
-        };
+        let file = data_file.ok_or_else(|| missing(directory, DATA_KEY_FILE))?;
         let parsed = DataKeyFile::parse(&file).ok_or_else(|| damaged("it is not a data key"))?;
         if parsed.root_key_id != root.tag().to_string() {
             let wanted = parsed.root_key_id.to_owned();
@@ -163,6 +163,44 @@ impl Root {
 }
 
 const DATA_KEY_ID_DOMAIN: &str = "sealwright data key id";
+
+/// Stands in the directory while its two keys are made. Nothing was sealed before it is gone.
+const MAKING_FILE: &str = "making-keys";
+
+/// All that the signer keeps in its directory beside locks.
+const FILES: [&str; 4] = [ROOT_KEY_FILE, DATA_KEY_FILE, FLOORS_FILE, OPERATIONS_FILE];
+
+/// Makes both keys in a directory that has no file of the signer's, or in which their making was interrupted.
+fn prepare(directory: &Path) -> Result<(), Error> {
+    let making = directory.join(MAKING_FILE);
+    if making.exists() {
+        files::remove(&directory.join(ROOT_KEY_FILE))?;
+        files::remove(&directory.join(DATA_KEY_FILE))?;
+    }
+    if present(directory).is_some() {
+        return Ok(());
+    }
+    files::replace_private(directory, MAKING_FILE, b"")?;
+    let root = create_root_key(directory)?;
+    let root = Sealer::new("sealwright root key id", root).ok_or(Error::Random)?;
+    create_data_key(directory, &root)?;
+    files::remove(&making)?;
+    files::sync_directory(directory)
+}
+
+/// A file of the signer's that is there.
+fn present(directory: &Path) -> Option<&'static str> {
+    // A link that leads nowhere is there, too.
+    FILES.into_iter().find(|name| directory.join(name).symlink_metadata().is_ok())
+}
+
+fn missing(directory: &Path, missing: &'static str) -> Error {
+    let path = directory.to_owned();
+    match present(directory) {
+        Some(present) => Error::KeyFileMissing { path, missing, present },
+        None => Error::RootKeyMissing { path },
+    }
+}
 
 fn create_root_key(directory: &Path) -> Result<Secret, Error> {
     let key = Secret::random(KEY_BYTES)?;
@@ -196,14 +234,13 @@ fn parse_root_key(file: &Secret) -> Result<Option<Secret>, Error> {
     })
 }
 
-fn create_data_key(directory: &Path, root: &Sealer) -> Result<Vec<u8>, Error> {
+fn create_data_key(directory: &Path, root: &Sealer) -> Result<(), Error> {
     let key = Secret::random(KEY_BYTES)?;
     let id = KeyTag::of(DATA_KEY_ID_DOMAIN, &key);
     let head = format!("{DATA_KEY_TITLE}\nroot-key {}\ndata-key {id}\n", root.tag());
     let sealed = root.seal(key.expose(), head.as_bytes())?;
     let text = format!("{head}sealed {}\n", to_hex(&sealed)).into_bytes();
-    files::replace_private(directory, DATA_KEY_FILE, &text)?;
-    Ok(text)
+    files::replace_private(directory, DATA_KEY_FILE, &text)
 }
 
 /// Four lines: title, `root-key ID`, `data-key ID`, `sealed HEX`. The first three are bound to the seal.
@@ -314,10 +351,42 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_root_key_is_never_made_anew_beside_its_data_key() {
-        let (directory, _) = fresh();
-        std::fs::remove_file(directory.path().join(ROOT_KEY_FILE)).unwrap();
-        assert!(matches!(Root::open(directory.path(), true), Err(Error::RootKeyMissing { .. })));
+    fn a_lost_key_file_is_never_made_anew_beside_what_it_belongs_to() {
+        for (lost, beside) in [
+            (ROOT_KEY_FILE, DATA_KEY_FILE),
+            (DATA_KEY_FILE, ROOT_KEY_FILE),
+            (ROOT_KEY_FILE, FLOORS_FILE),
+            (ROOT_KEY_FILE, OPERATIONS_FILE),
+        ] {
+            let (directory, _) = fresh();
+            let path = |name: &str| directory.path().join(name);
+            std::fs::remove_file(path(lost)).unwrap();
+            if beside == FLOORS_FILE || beside == OPERATIONS_FILE {
+                std::fs::remove_file(path(DATA_KEY_FILE)).unwrap();
+                files::replace_private(directory.path(), beside, b"").unwrap();
+            }
+            let error = Root::open(directory.path(), true).err().unwrap();
+            let text = error.to_string();
+            assert!(matches!(error, Error::KeyFileMissing { .. }), "{text}");
+            assert!(text.contains(lost) && text.contains(beside), "{text}");
+            assert!(!path(lost).exists(), "{lost} was made anew");
+        }
+    }
+
+    #[test]
+    fn keys_whose_making_was_interrupted_are_made_again() {
+        for left in [&[][..], &[ROOT_KEY_FILE], &[ROOT_KEY_FILE, DATA_KEY_FILE]] {
+            let (directory, before) = fresh();
+            for name in [ROOT_KEY_FILE, DATA_KEY_FILE] {
+                if !left.contains(&name) {
+                    std::fs::remove_file(directory.path().join(name)).unwrap();
+                }
+            }
+            files::replace_private(directory.path(), MAKING_FILE, b"").unwrap();
+            let after = Root::open(directory.path(), true).unwrap();
+            assert!(after.root_key_id != before.root_key_id);
+            assert!(!directory.path().join(MAKING_FILE).exists());
+        }
     }
 
     #[test]

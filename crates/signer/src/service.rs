@@ -63,6 +63,7 @@ impl Service {
             version: PROTOCOL_VERSION,
             root_key_id: self.root.root_key_id.to_string(),
             data_key_id: self.root.data_key.tag().to_string(),
+            has_history: self.counts.has_any() || self.floors.has_any(),
         }
     }
 

@@ -41,8 +41,10 @@ impl Terms<'_> {
             return Err(Fault::new(Code::ClockBehind, message));
         }
         if now < last_signature {
+            // One signature made under a clock in the future is enough. No renewal helps: time only goes on.
             let message = format!(
-                "the signature would predate the key's last one: the clock says {}, the last one is of {}",
+                "the clock says {}, but the newest signature of the key is dated {}; the key signs again from then on. \
+                 If the clock is right now, it was wrong when that signature was made: use another key until then",
                 utc(now),
                 utc(last_signature)
             );
@@ -93,5 +95,15 @@ mod tests {
         let fault = TERMS.allow_at(0, 0).unwrap_err();
         assert!(fault.message.contains("1970-01-01 00:00:00 UTC"), "{}", fault.message);
         assert!(fault.message.contains("1970-01-01 00:01:40 UTC"), "{}", fault.message);
+    }
+
+    #[test]
+    fn a_key_that_signed_under_a_future_clock_says_until_when_and_what_to_do() {
+        let last = 1_796_047_439;
+        let fault = Terms { expires: None, ..TERMS }.allow_at(1_000, last).unwrap_err();
+        assert_eq!(fault.code, Code::ClockBehind);
+        for text in ["1970-01-01 00:16:40 UTC", "2026-11-30 14:03:59 UTC", "use another key until then"] {
+            assert!(fault.message.contains(text), "{text}: {}", fault.message);
+        }
     }
 }

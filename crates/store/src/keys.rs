@@ -181,6 +181,17 @@ impl Store {
         rows.iter().map(parse).collect()
     }
 
+    /// Name and data key of one of the keys; which, is not said. None: there is no key.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn any_key(&self) -> Result<Option<(String, String)>, Error> {
+        let row = sqlx::query("SELECT name, data_key_id FROM keys LIMIT 1").fetch_optional(self.readers());
+        let Some(row) = row.await.doing("read a key")? else { return Ok(None) };
+        let text = |column| row.try_get(column).map_err(|_| Error::Damaged { what: "keys.data_key_id" });
+        Ok(Some((text(0)?, text(1)?)))
+    }
+
     /// Adds a key, enabled, as version 1 of its name.
     ///
     /// # Errors

@@ -29,6 +29,9 @@ impl OutputDirectory {
     /// # Errors
     /// It cannot be made or opened.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        if path.exists() && !path.is_dir() {
+            return Err(Error::OutputNotADirectory { path: path.to_owned() });
+        }
         std::fs::create_dir_all(path).map_err(|error| Error::io("make the directory", path, error))?;
         let real = path.canonicalize().map_err(|error| Error::io("find", path, error))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

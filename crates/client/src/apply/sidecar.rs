@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
+use sealwright_crypto::openpgp::armor;
+use sealwright_crypto::openpgp::packet::SignaturePacket;
 
 use crate::apply::temporary::Temporary;
 use crate::apply::{Method, Target, Written, length};
@@ -72,6 +74,23 @@ impl Beside {
             Err(Error::Missing) => Ok(None),
             Err(error) => Err(error),
         }
+        .map_err(|source| Error::Beside {
+            what: "the signature file",
+            path: self.path(suffix),
+            source: Box::new(source),
+        })
+    }
+
+    /// The signature file with this suffix, if it is there: nothing else may ever be replaced by a signature, since
+    /// it could be the only copy of something.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; [`Error::NotASignature`] if its content is anything but signatures over data.
+    pub fn read_signatures(&self, suffix: &str) -> Result<Option<Vec<u8>>, Error> {
+        match self.read(suffix)? {
+            Some(bytes) if !is_signatures(&bytes) => Err(Error::NotASignature { path: self.path(suffix) }),
+            found => Ok(found),
+        }
     }
 
     /// The path of the signature file with this suffix.
@@ -120,6 +139,8 @@ impl StagedSidecar {
         let fail = |error: io::Error| Error::write(&self.beside.dir_path, length(bytes), error);
         self.temporary.file().write_all_at(bytes, 0).map_err(fail)?;
         rustix::fs::fsync(self.temporary.file()).map_err(|error| fail(error.into()))?;
+        // Somebody may have put another file there since the signature was asked for.
+        self.beside.read_signatures(suffix)?;
         self.temporary.rename(&self.beside.with(suffix))?;
         super::sync_directory(&self.beside.dir, &self.beside.dir_path)?;
         if self.beside.read(suffix)?.as_deref() != Some(bytes) {
@@ -134,5 +155,50 @@ impl StagedSidecar {
             replaced: None,
             notes: Vec::new(),
         })
+    }
+}
+
+/// Whether a file holds signatures over binary or text data (RFC 9580 section 5.2.1) and nothing else: no key, no
+/// revocation certificate, no signed text.
+fn is_signatures(bytes: &[u8]) -> bool {
+    const BEGIN: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
+    const END: &[u8] = b"-----END PGP SIGNATURE-----";
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii();
+    let is_binary =
+        bytes.first().is_some_and(|first| first & 0x80 != 0) && text.len() == bytes.trim_ascii().len();
+    if !is_binary && !(text.starts_with(BEGIN) && text.ends_with(END)) {
+        return false;
+    }
+    armor::decode_or_binary(bytes)
+        .and_then(|packets| SignaturePacket::parse_many(&packets))
+        .is_ok_and(|packets| packets.iter().all(|packet| packet.signature_type() <= 0x01))
+}
+
+#[cfg(test)]
+mod tests {
+    use sealwright_crypto::openpgp::armor::Kind;
+
+    use super::*;
+
+    #[test]
+    fn only_signatures_over_data_may_be_replaced_by_one() {
+        // Version 3, RSA, SHA-256: short, and of the type given.
+        let packet = |kind: u8| {
+            let mut body = vec![3, 5, kind, 0, 0, 0, 1];
+            body.extend([7; 8]);
+            body.extend([1, 8, 0xaa, 0xbb, 0, 1, 1]);
+            [vec![0x88, u8::try_from(body.len()).unwrap()], body].concat()
+        };
+        let armored = |bytes: &[u8]| armor::encode(Kind::Signature, bytes).into_bytes();
+        assert!(is_signatures(&packet(0)));
+        assert!(is_signatures(&armored(&packet(1))));
+        assert!(is_signatures(&[armored(&packet(0)), armored(&packet(0))].concat()));
+        assert!(!is_signatures(&armored(&packet(0x20))), "a revocation certificate");
+        assert!(!is_signatures(&packet(0x10)), "a certification of a key");
+        assert!(!is_signatures(b""));
+        assert!(!is_signatures(b"notes\n"));
+        assert!(!is_signatures(&[b"my notes\n", armored(&packet(0)).as_slice()].concat()));
+        assert!(!is_signatures(&[armored(&packet(0)).as_slice(), b"my notes\n"].concat()));
+        assert!(!is_signatures(&[0x95, 0x03, 0xc6, 4]), "a secret key");
     }
 }

@@ -14,6 +14,7 @@ use rustix::fs::{Advice, AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use sealwright_formats::source::ReadAt;
 
+use crate::batch::Stop;
 use crate::error::{Error, FileKind};
 use crate::source::{Entry, Place, open_beneath};
 
@@ -266,6 +267,32 @@ impl ReadAt for SourceFile {
             let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
         }
         self.file.read_exact_at(buf, offset)
+    }
+}
+
+/// A file that is read no further once a stop is asked for: of a long one, hashing ends within a chunk.
+pub(crate) struct Until<'a> {
+    pub(crate) source: &'a SourceFile,
+    pub(crate) stop: Option<Stop>,
+}
+
+impl Until<'_> {
+    /// Whether a stop was asked for.
+    pub(crate) fn ended(&self) -> bool {
+        self.stop.as_ref().is_some_and(Stop::is_asked)
+    }
+}
+
+impl ReadAt for Until<'_> {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.ended() {
+            return Err(io::Error::other("stopped"));
+        }
+        self.source.read_exact_at(buf, offset)
     }
 }
 

@@ -82,7 +82,7 @@ impl SignaturePacket {
             if packets.len() == PACKETS_MAX {
                 let limit = u64::try_from(PACKETS_MAX).unwrap_or(u64::MAX);
                 let size = limit.saturating_add(1);
-                return Err(Error::TooLarge { what: "list of signatures", size, limit, unit: "packets" });
+                return Err(Error::TooLarge { what: "a list of signatures", size, limit, unit: "packets" });
             }
             let (packet, tail) = Self::parse_first(rest)?;
             packets.push(packet);

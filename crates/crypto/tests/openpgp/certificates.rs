@@ -283,6 +283,7 @@ fn too_many_pieces_are_refused_by_a_named_limit() {
     let many = [whole, user.repeat(300)].concat();
     let error = Certificate::parse(&many).unwrap_err();
     assert!(matches!(error, Error::TooLarge { limit: 256, .. }), "{error}");
+    assert!(error.to_string().starts_with("a certificate has 257 user ids; the limit is 256"), "{error}");
 }
 
 #[test]

@@ -11,9 +11,11 @@
 //! (rpm `lib/rpmvs.cc`, `getAlt`), and either of the two is enough.
 
 use super::hashes::{Algorithm, Hashes};
-use super::header::Kind;
+use super::header::{Kind, malformed};
+use super::limits::LEAD_BYTES;
 use super::main_header::{MainHeader, number};
 use super::signature_header::SignatureHeader;
+use super::signature_read::WHICH;
 use super::tags;
 use crate::error::Error;
 use crate::report::{DigestReport, DigestState};
@@ -129,6 +131,27 @@ pub(super) fn covers_payload(main: &MainHeader) -> bool {
     })
 }
 
+/// Refuses a package whose main header, or whose payload, no digest covers, as rpm does (`lib/rpmvs.c`,
+/// `rpmvsVerify`: a range that no digest verifies is a failure). In v6 packages, where the MD5 of both is ignored, the
+/// header needs SHA-256, the only one that rpm 4 and 6 both know.
+///
+/// # Errors
+/// [`Error::Malformed`].
+pub(super) fn demand_digests(signature: &SignatureHeader, main: &MainHeader) -> Result<(), Error> {
+    let has = |tag: &u32| signature.find(*tag).is_some();
+    let v4 = [tags::SHA256_HEADER, tags::SHA1_HEADER, tags::MD5];
+    let header = if is_v6(main) { has(&tags::SHA256_HEADER) } else { v4.iter().any(has) };
+    let missing =
+        |what| Err(malformed(WHICH, LEAD_BYTES, format!("it has no digest {what}; rpm demands one")));
+    if !header {
+        return missing("of the main header");
+    }
+    if !covers_payload(main) && (is_v6(main) || !has(&tags::MD5)) {
+        return missing("of the payload, and the main header has none either");
+    }
+    Ok(())
+}
+
 /// Digests of the main header.
 pub(super) fn header(signature: &SignatureHeader, hashes: &Hashes) -> Vec<Check> {
     let check = |(tag, algorithm, what)| {
@@ -145,7 +168,8 @@ pub(super) fn sizes(signature: &SignatureHeader, main: &MainHeader, len: u64) ->
     let legacy = if is_v6(main) { [].as_slice() } else { [tags::SIZE, tags::LONG_SIZE].as_slice() };
     for tag in legacy {
         if let Some(item) = signature.find(*tag) {
-            let recorded = number(item.kind, &item.data).map_or("not a number".to_owned(), |n| n.to_string());
+            let recorded =
+                number(item.kind, item.data.bytes()).map_or("not a number".to_owned(), |n| n.to_string());
             checks.push(Check::new("size of header and payload", recorded, Some(covered.clone())));
         }
     }
@@ -161,7 +185,8 @@ pub(super) fn sizes(signature: &SignatureHeader, main: &MainHeader, len: u64) ->
 /// The digest over main header and payload; `hashes` is `None` if the payload was not read.
 pub(super) fn whole(signature: &SignatureHeader, main: &MainHeader, hashes: Option<&Hashes>) -> Vec<Check> {
     let Some(item) = signature.find(tags::MD5).filter(|_| !is_v6(main)) else { return Vec::new() };
-    let recorded = if item.kind == Kind::Binary { to_hex(&item.data) } else { "not a digest".to_owned() };
+    let recorded =
+        if item.kind == Kind::Binary { to_hex(item.data.bytes()) } else { "not a digest".to_owned() };
     let computed = hashes.and_then(|hashes| hashes.hex(Algorithm::Md5));
     vec![Check::new("MD5 of header and payload", recorded, computed)]
 }
@@ -196,6 +221,6 @@ pub(super) fn is_v6(main: &MainHeader) -> bool {
 /// The text of a digest tag of the signature header, if the tag is there.
 fn recorded_text(signature: &SignatureHeader, tag: u32) -> Option<String> {
     let item = signature.find(tag)?;
-    let text = item.to_strings().first().map(|text| String::from_utf8_lossy(text).into_owned());
+    let text = item.strings_of().next().map(|text| String::from_utf8_lossy(text).into_owned());
     Some(text.unwrap_or_else(|| "not a digest".to_owned()))
 }

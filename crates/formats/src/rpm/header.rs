@@ -253,6 +253,7 @@ impl Fields {
         let problem = match Kind::from_id(self.kind) {
             None => "unknown type",
             Some(_) if self.tag < tags::TAG_MIN => "reserved tag number",
+            Some(_) if self.tag > tags::TAG_MAX => "tag number out of range",
             Some(_) if self.count == 0 => "no elements",
             Some(_) if u64::from(self.count) > data_bytes => "more elements than the header has bytes",
             Some(kind) if kind != Kind::Binary && self.count > ARRAY_COUNT_MAX => {

@@ -2,6 +2,7 @@
 
 use super::package::Package;
 use super::signature_header::Item;
+use super::signature_read::Load;
 use super::signatures::Found;
 use super::{digests, tags};
 use crate::error::Error;
@@ -9,7 +10,7 @@ use crate::report::{Inspection, SignatureReport};
 use crate::source::ReadAt;
 
 pub(super) fn inspect(source: &dyn ReadAt) -> Result<Inspection, Error> {
-    let package = Package::read(source, |_, _| {})?;
+    let package = Package::read(source, Load::Look, |_, _| {})?;
     let (signature, main) = (&package.signature, &package.main);
     let checks = [
         digests::header(signature, &package.header_hashes),
@@ -48,8 +49,8 @@ fn facts(package: &Package) -> Vec<(&'static str, String)> {
         ("file signatures", count(tags::FILE_SIGNATURES).to_string()),
         ("fs-verity signatures", count(tags::VERITY_SIGNATURES).to_string()),
     ];
-    if let Some(fault) = signature.repaired {
-        facts.push(("signature header fault", fault.to_owned()));
+    if let Some(fault) = signature.fault {
+        facts.push(("signature header fault", fault.what.to_owned()));
     }
     facts
 }

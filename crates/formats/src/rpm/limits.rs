@@ -16,6 +16,12 @@ pub(super) const MAIN_DATA_BYTES_MAX: u32 = 0x0fff_ffff;
 pub(super) const SIGNATURE_ENTRIES_MAX: u32 = 32;
 /// Bytes of data of a signature header that any rpm reads (4.16 and later). It is kept in memory whole.
 pub(super) const SIGNATURE_DATA_BYTES_MAX: u32 = 64 << 20;
+/// Bytes of signatures, digests and sizes that are held of a signature header that is only looked at. One more than
+/// that is reported as too large.
+pub(super) const SHOWN_BYTES_MAX: u64 = 1 << 20;
+/// Bytes by which a signature header may be larger than the oldest rpm reads and still be loaded: signatures that
+/// will go can account for them.
+pub(super) const OLD_SIGNATURES_BYTES_MAX: u32 = 1 << 20;
 /// Elements of an array (rpm `lib/header.c`, `HEADER_ARRAY_MAX`, since 4.18): about a million files.
 pub(super) const ARRAY_COUNT_MAX: u32 = 0x000f_ffff;
 /// Bytes kept of one tag of the main header: names and digests are far shorter; a longer one is shown cut.
@@ -67,6 +73,19 @@ impl Release {
     pub(super) fn limits(self) -> SignatureLimits {
         let [oldest, ..] = TABLE;
         TABLE.iter().rev().find(|row| row.since <= self).copied().unwrap_or(oldest)
+    }
+
+    /// Refuses, from its intro alone, a signature header that cannot be read by this release whatever signatures are
+    /// taken out of it: nothing is allocated for it.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], which names the release.
+    pub(super) fn check_before_loading(self, data_bytes: u32) -> Result<(), Error> {
+        let limit = self.limits().data_bytes_max;
+        if data_bytes <= limit.saturating_add(OLD_SIGNATURES_BYTES_MAX) {
+            return Ok(());
+        }
+        self.check(0, usize::try_from(data_bytes).unwrap_or(usize::MAX))
     }
 
     /// Refuses a signature header that this release would not read.

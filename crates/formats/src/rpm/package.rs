@@ -2,12 +2,14 @@
 //! then once.
 //!
 //! ```text
-//! 0    lead               96 bytes; its magic and major version are looked at, nothing else
-//! 96   signature header   digests and signatures; up to 64 MiB, in memory
+//! 0    lead               96 bytes; magic, major version and signature type are looked at, nothing else
+//! 96   signature header   digests and signatures; up to 64 MiB, in memory only to write it
 //!      padding            to a multiple of 8
 //!      main header        what header signatures cover; streamed
 //!      payload            to the end of the file; streamed
 //! ```
+
+use std::sync::Arc;
 
 use super::hashes::Hashes;
 use super::header::read;
@@ -15,6 +17,7 @@ use super::limits::LEAD_BYTES;
 use super::main_header::MainHeader;
 use super::one_pass::hash_both;
 use super::signature_header::SignatureHeader;
+use super::signature_read::{Load, Loaded, load};
 use super::signatures::{self, Found};
 use super::{digests, tags};
 use crate::error::Error;
@@ -23,9 +26,17 @@ use crate::source::ReadAt;
 /// First four bytes of every package.
 pub(super) const LEAD_MAGIC: [u8; 4] = [0xed, 0xab, 0xee, 0xdb];
 
+/// Where the lead has the major version of the format, 1 byte.
+const LEAD_MAJOR_OFFSET: u64 = 4;
+/// Where it has the signature type, 2 bytes, and the only one that rpm reads (`RPMSIGTYPE_HEADERSIG`).
+const LEAD_SIGNATURE_TYPE_OFFSET: u64 = 78;
+const LEAD_SIGNATURE_TYPE: u16 = 5;
+
 /// Lead, headers and signatures of a package.
 pub(super) struct Package {
     pub(super) signature: SignatureHeader,
+    /// The signature header as it is in the file, padding included; empty if it was only looked at.
+    pub(super) signature_bytes: Arc<Vec<u8>>,
     pub(super) main: MainHeader,
     pub(super) found: Vec<Found>,
     /// Over the main header.
@@ -44,15 +55,19 @@ pub(super) struct PayloadHashes {
 
 impl Package {
     /// Reads both headers. `want` adds hashes to those that the recorded digests need.
-    pub(super) fn read(source: &dyn ReadAt, want: impl FnOnce(&[Found], &mut Hashes)) -> Result<Self, Error> {
+    pub(super) fn read(
+        source: &dyn ReadAt,
+        purpose: Load,
+        want: impl FnOnce(&[Found], &mut Hashes),
+    ) -> Result<Self, Error> {
         read_lead(source)?;
-        let (signature, main_start) = SignatureHeader::read(source)?;
+        let Loaded { header: signature, main_start, bytes: signature_bytes } = load(source, purpose)?;
         let found = signatures::find(&signature);
         let mut header_hashes = Hashes::default();
         digests::want_header(&signature, &mut header_hashes);
         want(&found, &mut header_hashes);
         let main = MainHeader::read(source, main_start, &mut |bytes| header_hashes.update(bytes))?;
-        Ok(Self { signature, main, found, header_hashes, len: source.len() })
+        Ok(Self { signature, signature_bytes, main, found, header_hashes, len: source.len() })
     }
 
     /// Reads the payload for its digests and for `wanted` over main header and payload (hashes that were asked
@@ -73,28 +88,36 @@ impl Package {
     }
 }
 
-/// The lead is historical (rpm `docs/manual/format_lead.md`): v6 packages say 4, all others 3.
+/// The lead is historical (rpm `docs/manual/format_lead.md`): v6 packages say 4, all others 3. Checked is what rpm
+/// does (`lib/rpmlead.c`, `rpmLeadCheck`).
 fn read_lead(source: &dyn ReadAt) -> Result<(), Error> {
-    let mut start = [0; 5];
     let have = source.len();
     let not_rpm = |reason| Error::NotThisFormat { format: "rpm", reason };
     if have == 0 {
         return Err(not_rpm("the file is empty"));
     }
-    let looked_at = start.get_mut(..usize::try_from(have).unwrap_or(usize::MAX).min(5)).unwrap_or_default();
+    let mut magic = [0; 4];
+    let looked_at = magic.get_mut(..usize::try_from(have).unwrap_or(usize::MAX).min(4)).unwrap_or_default();
     read(source, 0, looked_at)?;
-    let [magic @ .., major] = start;
     if magic != LEAD_MAGIC {
         return Err(not_rpm("it does not start with the lead of a package"));
     }
     if have < LEAD_BYTES {
         return Err(Error::Truncated { what: "lead", need: LEAD_BYTES, have });
     }
+    let bad = |offset, reason| Err(Error::Malformed { what: "lead", offset, reason });
+    let mut major = [0; 1];
+    read(source, LEAD_MAJOR_OFFSET, &mut major)?;
+    let [major] = major;
     if !matches!(major, 3 | 4) {
-        return Err(Error::Refused {
-            reason: format!("its lead says package version {major}; rpm reads 3 and 4"),
-            advice: "Check that the download is complete and of the right kind.",
-        });
+        return bad(LEAD_MAJOR_OFFSET, format!("it says package version {major}; rpm reads 3 and 4"));
+    }
+    let mut kind = [0; 2];
+    read(source, LEAD_SIGNATURE_TYPE_OFFSET, &mut kind)?;
+    let kind = u16::from_be_bytes(kind);
+    if kind != LEAD_SIGNATURE_TYPE {
+        let reason = format!("it says signature type {kind}; rpm reads {LEAD_SIGNATURE_TYPE}");
+        return bad(LEAD_SIGNATURE_TYPE_OFFSET, reason);
     }
     Ok(())
 }

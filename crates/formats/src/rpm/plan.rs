@@ -1,5 +1,8 @@
 //! Where new signatures go: which tags they take, what stays beside them, and the one edit that writes them.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 
 use super::limits::{LEAD_BYTES, Release};
@@ -18,7 +21,7 @@ pub(super) struct RpmPlan {
     /// The signature header without signatures.
     pub(super) base: SignatureHeader,
     /// The bytes that it has now, padding included.
-    pub(super) old: Vec<u8>,
+    pub(super) old: Arc<Vec<u8>>,
     /// Signature entries that stay as they are.
     pub(super) kept: Vec<Item>,
     /// Strings of tag 278 that stay.
@@ -57,7 +60,7 @@ impl RpmPlan {
     fn header_with(&self, signatures: &[Item], layout: Layout) -> SignatureHeader {
         let tight = self.base.with(signatures);
         let Layout::Blocks(block) = layout else { return tight };
-        let blocks = |header: &SignatureHeader| header.encode().len().abs_diff(self.old.len());
+        let blocks = |header: &SignatureHeader| header.encoded_len().abs_diff(self.old.len());
         let block = usize::try_from(block).unwrap_or(usize::MAX).max(1);
         if blocks(&tight).is_multiple_of(block) {
             return tight;
@@ -71,7 +74,7 @@ impl RpmPlan {
 
     /// Length of the header with packets of this length.
     fn len_with(&self, packet_len: usize, layout: Layout) -> usize {
-        self.header_with(&self.dummies(packet_len), layout).encode().len()
+        self.header_with(&self.dummies(packet_len), layout).encoded_len()
     }
 
     /// Entries of the length that packets of this length make; the tags do not matter for the length.
@@ -93,22 +96,51 @@ impl RpmPlan {
         (!strings.is_empty()).then(|| Item::strings(tags::OPENPGP, &strings))
     }
 
-    /// One edit, of the bytes that differ if the length stays.
-    fn edits(&self, new: Vec<u8>) -> Result<Edits, Error> {
+    /// One edit, of the bytes that differ if the length stays. The new header is not held whole beside the old one,
+    /// only what the edit writes.
+    fn edits(&self, new: &SignatureHeader) -> Result<Edits, Error> {
         let bytes = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
-        let edit = if new.len() == self.old.len() {
-            let same = |pair: &(&u8, &u8)| pair.0 == pair.1;
-            let head = self.old.iter().zip(&new).take_while(same).count();
-            let tail = self.old.iter().rev().zip(new.iter().rev()).take_while(same).count();
-            let end = new.len().saturating_sub(tail).max(head);
-            let insert = new.get(head..end).unwrap_or_default().to_vec();
-            Edit { offset: LEAD_BYTES.saturating_add(bytes(head)), remove: bytes(insert.len()), insert }
-        } else {
-            Edit { offset: LEAD_BYTES, remove: bytes(self.old.len()), insert: new }
-        };
+        let new_len = new.encoded_len();
+        let keeps_len = new_len == self.old.len();
+        let range = if keeps_len { self.changed(new) } else { 0..new_len };
+        let insert = part(new, &range);
+        let remove = if keeps_len { insert.len() } else { self.old.len() };
+        let edit =
+            Edit { offset: LEAD_BYTES.saturating_add(bytes(range.start)), remove: bytes(remove), insert };
         let nothing = edit.remove == 0 && edit.insert.is_empty();
         Edits::new(if nothing { Vec::new() } else { vec![edit] }, self.file_len)
     }
+
+    /// From the first byte that differs from the old header, which has the same length, to the last.
+    fn changed(&self, new: &SignatureHeader) -> Range<usize> {
+        let mut at = 0usize;
+        let mut changed: Option<Range<usize>> = None;
+        new.emit(&mut |piece| {
+            let end = at.saturating_add(piece.len());
+            let old = self.old.get(at..end).unwrap_or_default();
+            if old != piece {
+                let differs = |pair: (&u8, &u8)| pair.0 != pair.1;
+                let first = old.iter().zip(piece).position(differs).unwrap_or(0);
+                let last = old.iter().zip(piece).rposition(differs).unwrap_or(piece.len());
+                let start = changed.as_ref().map_or(at.saturating_add(first), |range| range.start);
+                changed = Some(start..at.saturating_add(last).saturating_add(1));
+            }
+            at = end;
+        });
+        changed.unwrap_or_default()
+    }
+}
+
+/// These bytes of an encoded header.
+fn part(header: &SignatureHeader, range: &Range<usize>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(range.len());
+    let mut at = 0usize;
+    header.emit(&mut |piece| {
+        let index = |offset: usize| offset.saturating_sub(at).min(piece.len());
+        bytes.extend_from_slice(piece.get(index(range.start)..index(range.end)).unwrap_or_default());
+        at = at.saturating_add(piece.len());
+    });
+    bytes
 }
 
 impl Plan for RpmPlan {
@@ -118,7 +150,7 @@ impl Plan for RpmPlan {
         let dummies = self.dummies(packet_len);
         let costs = dummies.iter().map(|item| item.data.len().saturating_add(16).saturating_add(8));
         let most = costs.fold(8usize, usize::saturating_add);
-        let base = self.base.encode().len();
+        let base = self.base.encoded_len();
         let fits = self.base.reserve_zeros() > most && self.len_with(packet_len, Layout::Tight) == base;
         let new = if fits { base } else { base.saturating_add(most) };
         let growth_max = match layout {
@@ -162,17 +194,15 @@ impl Plan for RpmPlan {
         let header = self.header_with(&items, layout);
         let (entries, data_bytes) = header.size();
         self.release.check(entries, data_bytes)?;
-        Ok(Output::Edits(self.edits(header.encode())?))
+        Ok(Output::Edits(self.edits(&header)?))
     }
 }
 
 /// The edits that turn `old` into the header without its signatures.
-pub(super) fn strip_edits(base: &SignatureHeader, old: Vec<u8>, file_len: u64) -> Result<Edits, Error> {
-    let new = base.encode();
+pub(super) fn strip_edits(base: SignatureHeader, old: Arc<Vec<u8>>, file_len: u64) -> Result<Edits, Error> {
     let (kept, kept_strings, slots) = (Vec::new(), Vec::new(), Vec::new());
-    let plan =
-        RpmPlan { base: base.clone(), old, kept, kept_strings, slots, release: Release::NEWEST, file_len };
-    plan.edits(new)
+    let plan = RpmPlan { base, old, kept, kept_strings, slots, release: Release::NEWEST, file_len };
+    plan.edits(&plan.base)
 }
 
 /// Tags were named after the algorithms of 1999; later ones share that of DSA (rpm `sign/rpmgensig.cc`,

@@ -1,5 +1,7 @@
 //! From a package and the user's wishes to the things to sign: check, choose, plan.
 
+use std::sync::Arc;
+
 use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::verify::{State, verify};
@@ -7,12 +9,13 @@ use sealwright_crypto::usage::Purpose;
 
 use super::digests::{self, demand};
 use super::hashes::{Algorithm, Hashes};
-use super::limits::{LEAD_BYTES, Release};
+use super::limits::Release;
 use super::package::{Package, PayloadHashes};
 use super::plan::{RpmPlan, Slot};
 use super::signature_header::Item;
+use super::signature_read::Load;
 use super::signatures::{Covers, Found, encode};
-use super::{MIN_RPM, RPM_SIGNATURE, header, tags};
+use super::{MIN_RPM, RPM_SIGNATURE, tags};
 use crate::error::Error;
 use crate::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
 use crate::prepared::{Item as ToSign, Preparation, Prepared};
@@ -27,7 +30,9 @@ pub(super) fn prepare(
     key: &Certificate,
 ) -> Result<Preparation, Error> {
     let mut wanted = Hashes::default();
-    let package = Package::read(source, |found, hashes| {
+    let release = Release::parse(options.format.value(&MIN_RPM))
+        .ok_or(Error::internal("an unchecked value of --min-rpm"))?;
+    let package = Package::read(source, Load::Whole(release), |found, hashes| {
         wanted.want(Algorithm::Sha2(options.hash));
         for packet in
             found.iter().filter(|found| found.claims(key)).filter_map(|found| found.packet.as_ref().ok())
@@ -36,6 +41,8 @@ pub(super) fn prepare(
         }
         hashes.want_all(&wanted);
     })?;
+    package.signature.stripped().check_types()?;
+    digests::demand_digests(&package.signature, &package.main)?;
     demand(&digests::header(&package.signature, &package.header_hashes))?;
     demand(&digests::sizes(&package.signature, &package.main, package.len))?;
     if let Some(why) = leave_signed(&package, options.if_signed)? {
@@ -44,7 +51,9 @@ pub(super) fn prepare(
 
     let covers = choose(&package, options)?;
     let signs_payload = covers.contains(&Covers::HeaderAndPayload);
-    let payload = if signs_payload || options.payload == PayloadCheck::Always {
+    // The digests of an empty payload cost nothing.
+    let is_empty = package.main.end == package.len;
+    let payload = if signs_payload || is_empty || options.payload == PayloadCheck::Always {
         let none = Hashes::default();
         let hashes = package.read_payload(source, if signs_payload { &wanted } else { &none })?;
         demand(&digests::whole(&package.signature, &package.main, Some(&hashes.whole)))?;
@@ -58,7 +67,7 @@ pub(super) fn prepare(
     }
 
     let mut notes = Vec::new();
-    let plan = plan(source, &package, options, key, &covers, &mut notes)?;
+    let plan = plan(&package, options, key, &covers, release, &mut notes)?;
     plan.check(packet_len_min(key))?;
     if payload.is_none() {
         notes.push("payload not checked".to_owned());
@@ -148,11 +157,11 @@ fn is_signed_so(
 }
 
 fn plan(
-    source: &dyn ReadAt,
     package: &Package,
     options: &SignOptions,
     key: &Certificate,
     covers: &[Covers],
+    release: Release,
     notes: &mut Vec<String>,
 ) -> Result<RpmPlan, Error> {
     let v6 = digests::is_v6(&package.main);
@@ -174,28 +183,18 @@ fn plan(
             notes.push(format!("kept {count} {what} signatures"));
         }
     }
-    if let Some(fault) = package.signature.repaired {
-        notes.push(format!("its signature header had {fault}; rewritten"));
+    if let Some(fault) = package.signature.fault {
+        notes.push(format!("its signature header had {}; rewritten", fault.what));
     }
     let slot = |covers: &Covers| Slot {
         covers: *covers,
         legacy: legacy || *covers == Covers::HeaderAndPayload,
         openpgp: openpgp && *covers == Covers::Header,
     };
-    let release = Release::parse(options.format.value(&MIN_RPM))
-        .ok_or(Error::internal("an unchecked value of --min-rpm"))?;
-    let old = old_bytes(source, package)?;
+    let old = Arc::clone(&package.signature_bytes);
     let slots = covers.iter().map(slot).collect();
     let base = package.signature.stripped();
     Ok(RpmPlan { base, old, kept, kept_strings, slots, release, file_len: package.len })
-}
-
-/// The signature header as it is in the file, padding included.
-pub(super) fn old_bytes(source: &dyn ReadAt, package: &Package) -> Result<Vec<u8>, Error> {
-    let len = package.main.start.saturating_sub(LEAD_BYTES);
-    let mut old = vec![0; usize::try_from(len).unwrap_or(0)];
-    header::read(source, LEAD_BYTES, &mut old)?;
-    Ok(old)
 }
 
 /// What stays: entries with old tags; strings of tag 278; whether ours goes to an old tag; whether to 278.
@@ -240,7 +239,7 @@ fn keep_others(package: &Package, key: &Certificate, covers: &[Covers]) -> Resul
 /// The string of tag 278 that it came from, unchanged.
 fn string_of(package: &Package, found: &Found) -> Option<Vec<u8>> {
     let item = package.signature.find(found.tag).filter(|_| found.tag == tags::OPENPGP)?;
-    item.to_strings().get(found.number).map(|text| text.to_vec())
+    item.strings_of().nth(found.number).map(<[u8]>::to_vec)
 }
 
 fn items(

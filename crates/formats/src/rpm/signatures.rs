@@ -99,18 +99,20 @@ pub(super) fn find(header: &SignatureHeader) -> Vec<Found> {
 
 /// The packets of one entry: its bytes, or the base64 of each of its strings.
 fn packets(item: &Item) -> Vec<Result<SignaturePacket, String>> {
+    if item.data.left_filled().is_some() {
+        return vec![Err("it is too large".to_owned())];
+    }
     if item.tag != tags::OPENPGP {
         if item.kind != Kind::Binary {
             return vec![Err("its tag has the wrong type".to_owned())];
         }
-        return vec![parse(&item.data)];
+        return vec![parse(item.data.bytes())];
     }
     if item.kind != Kind::StringArray {
         return vec![Err("its tag has the wrong type".to_owned())];
     }
-    let strings = item.to_strings();
-    let mut packets: Vec<_> = strings.iter().take(PACKETS_MAX).map(|text| decode(text)).collect();
-    if strings.len() > PACKETS_MAX {
+    let mut packets: Vec<_> = item.strings_of().take(PACKETS_MAX).map(decode).collect();
+    if item.strings_of().nth(PACKETS_MAX).is_some() {
         packets.push(Err(format!("more than {PACKETS_MAX} signatures")));
     }
     packets

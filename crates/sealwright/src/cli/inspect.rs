@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use sealwright_client::batch::{self, Stop};
 use sealwright_client::inspect::{InspectReport, inspect};
-use sealwright_client::source::{self, Directories};
+use sealwright_client::source;
 use sealwright_formats::report::{DigestState, Inspection};
 use serde::Serialize;
 
-use crate::cli::Context;
 use crate::cli::sign::format_options::FormatName;
 use crate::cli::verify::{DigestView, ErrorView, SignatureView};
+use crate::cli::{Context, list};
 use crate::duration::utc;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, PathView, shown, size};
@@ -33,9 +33,9 @@ pub(crate) struct Args {
 /// Carries out `inspect`: files in the order in which they are named.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let stop = Stop::on_signals()
-        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
-    let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(&args.paths, directories);
+        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?
+        .at_once();
+    let listing = list(args.paths, args.recursive, &stop).await?;
     let mut output = Output::new(context, 0);
     let mut failed = !listing.failed.is_empty();
     for (path, error) in &listing.failed {
@@ -92,10 +92,7 @@ fn lines(report: &InspectReport, found: &Inspection) -> Vec<String> {
     for signature in &found.signatures {
         let made = signature.created.map(|created| format!(", {}", utc(created))).unwrap_or_default();
         let detail = signature.detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
-        let text = format!(
-            "{}: v{} {}/{} by {}{made}{detail}",
-            signature.place, signature.version, signature.key_algorithm, signature.hash, signature.issuer
-        );
+        let text = format!("{}: {}{made}{detail}", signature.place, signature.made());
         line("signature", &text);
     }
     for digest in &found.digests {
@@ -113,6 +110,7 @@ fn lines(report: &InspectReport, found: &Inspection) -> Vec<String> {
 struct FileView<'a> {
     #[serde(flatten)]
     path: PathView,
+    status: &'static str,
     format: Option<&'static str>,
     size: u64,
     facts: serde_json::Map<String, serde_json::Value>,
@@ -126,6 +124,7 @@ impl<'a> FileView<'a> {
     fn of(report: &'a InspectReport, found: &'a Inspection) -> Self {
         Self {
             path: PathView::of(&report.path),
+            status: "inspected",
             format: report.format,
             size: report.size,
             facts: found

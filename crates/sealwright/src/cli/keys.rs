@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use clap::{Subcommand, ValueEnum};
 use sealwright_client::connection::{Connection, KeyState, NewKey};
 use sealwright_client::import;
+use sealwright_client::source::stdin::NAME;
 use sealwright_crypto::openpgp::certificate::Certificate;
+use sealwright_proto::limits::USER_ID_BYTES_MAX;
 use serde::Serialize;
 
 use crate::cli::Context;
 use crate::config::Places;
-use crate::duration::{Validity, utc};
+use crate::duration::{Validity, iso};
 use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
 use crate::terminal;
@@ -57,12 +59,13 @@ pub(crate) enum KeyCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct CreateArgs {
     /// Name: letters, digits and @#._+- (at most 255); never used twice.
+    #[arg(value_parser = key_name)]
     name: String,
     /// Key algorithm.
     #[arg(long, value_name = "ALGORITHM", default_value = "rsa4096", value_parser = ["rsa2048", "rsa3072", "rsa4096", "ed25519"])]
     algorithm: String,
     /// OpenPGP user id, `Name <mail>`; default: the key's name.
-    #[arg(long, value_name = "USER-ID")]
+    #[arg(long, value_name = "USER-ID", value_parser = user_id)]
     uid: Option<String>,
     /// Valid for: 90d, 12w, 18m, 2y, never.
     #[arg(long, value_name = "PERIOD", default_value = "never")]
@@ -80,7 +83,7 @@ pub(crate) struct ExportArgs {
     /// Encoding.
     #[arg(long, value_enum, default_value_t = CertificateFormat::Armor)]
     format: CertificateFormat,
-    /// Write to a new file instead of standard output.
+    /// Write to a new file instead of standard output (`-`).
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -98,8 +101,9 @@ enum CertificateFormat {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
     /// Name: letters, digits and @#._+- (at most 255); never used twice.
+    #[arg(value_parser = key_name)]
     name: String,
-    /// OpenPGP secret key, armored or binary.
+    /// OpenPGP secret key, armored or binary; `-` is standard input.
     file: PathBuf,
     /// File whose first line is the passphrase.
     #[arg(long, value_name = "FILE")]
@@ -109,15 +113,79 @@ pub(crate) struct ImportArgs {
     subkey: Option<String>,
 }
 
+/// A name that a new key may have.
+fn key_name(text: &str) -> Result<String, String> {
+    sealwright_proto::names::KeyName::parse(text)
+        .map(|name| name.as_str().to_owned())
+        .map_err(|fault| format!("{}: letters, digits and @#._+-, at most 255", fault.message))
+}
+
+/// A user id that every reader of keys shows as it is (RFC 9580 section 5.11: UTF-8).
+fn user_id(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("a user id needs a text, as in \"Name <mail@example.org>\"".to_owned());
+    }
+    if text.chars().any(char::is_control) {
+        return Err("a user id has no control characters (line breaks, tabs)".to_owned());
+    }
+    if text.len() > USER_ID_BYTES_MAX {
+        return Err(format!("a user id has at most {USER_ID_BYTES_MAX} bytes"));
+    }
+    Ok(text.to_owned())
+}
+
 /// Carries out one `key` command over the embedded default.
 pub(crate) async fn run(command: KeyCommand, context: Context) -> Result<Exit, Failure> {
     let places = Places::from_environment().map_err(|error| {
         Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
     })?;
+    if !places.store.exists() {
+        // Looking must not make a store and a root key.
+        match command.looks_at() {
+            Looks::AtOne(key) => return Err(no_store(&places, key)),
+            Looks::AtAll => {
+                no_keys();
+                return Ok(Exit::Done);
+            }
+            Looks::Makes => {}
+        }
+    }
     let embedded = Embedded::start(&places).await?;
     let outcome = with(&embedded.connection, command, context, &places).await;
     embedded.stop().await;
     outcome.map(|()| Exit::Done)
+}
+
+/// What a command does with keys that are there.
+enum Looks<'a> {
+    AtOne(&'a str),
+    AtAll,
+    Makes,
+}
+
+impl KeyCommand {
+    fn looks_at(&self) -> Looks<'_> {
+        match self {
+            Self::List => Looks::AtAll,
+            Self::Create(_) | Self::Import(_) => Looks::Makes,
+            Self::Export(args) => Looks::AtOne(&args.key),
+            Self::Show { key } | Self::Renew { key, .. } | Self::Disable { key } | Self::Enable { key } => {
+                Looks::AtOne(key)
+            }
+        }
+    }
+}
+
+/// A key was named, and nothing has been stored yet.
+pub(crate) fn no_store(places: &Places, key: &str) -> Failure {
+    Failure::failed(
+        format!("there is no key {key}: nothing is stored yet in {}", places.store.display()),
+        "Make a key with sealwright key create NAME, or set SEALWRIGHT_HOME to where your keys are.",
+    )
+}
+
+fn no_keys() {
+    terminal::err("No keys. Make one: sealwright key create NAME");
 }
 
 async fn with(
@@ -195,7 +263,7 @@ async fn list(connection: &Connection, context: Context) -> Result<(), Failure> 
         return Ok(());
     }
     if views.is_empty() {
-        terminal::err("No keys. Make one: sealwright key create NAME");
+        no_keys();
         return Ok(());
     }
     let rows: Vec<Vec<String>> = views
@@ -205,7 +273,7 @@ async fn list(connection: &Connection, context: Context) -> Result<(), Failure> 
                 key.name.clone(),
                 key.state.to_owned(),
                 key.algorithm.clone(),
-                key.expires.clone().unwrap_or_else(|| "never".to_owned()),
+                key.expires.as_deref().map_or_else(|| "never".to_owned(), for_a_person),
                 key.fingerprint.clone(),
                 terminal::safe(&key.user_id),
             ]
@@ -224,22 +292,28 @@ async fn export(connection: &Connection, args: ExportArgs) -> Result<(), Failure
         CertificateFormat::Armor => certificate.to_armor().into_bytes(),
         CertificateFormat::Binary => certificate.to_binary(),
     };
-    match args.output {
+    match args.output.filter(|path| path != Path::new(NAME)) {
         None => terminal::out_bytes(&bytes).map_err(|error| {
             Failure::failed(format!("cannot write: {error}"), "Check where the output goes.")
         }),
-        Some(path) => std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(&bytes).and_then(|()| file.sync_all()))
-            .map_err(|error| {
-                Failure::failed(
-                    format!("cannot write {}: {error}", path.display()),
-                    "Choose a new file name in a directory that is yours.",
-                )
-            }),
+        Some(path) => write_new(&path, &bytes).map_err(|error| {
+            Failure::failed(
+                format!("cannot write {}: {error}", path.display()),
+                "Choose a new file name in a directory that is yours.",
+            )
+        }),
     }
+}
+
+/// A file that is there whole, or not at all.
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // It is ours: it was made new just now. What cannot be removed is at least reported as not written.
+        let _ = std::fs::remove_file(path);
+    }
+    written
 }
 
 async fn import_key(connection: &Connection, args: ImportArgs, context: Context) -> Result<(), Failure> {
@@ -297,13 +371,18 @@ impl KeyView {
             fingerprint: key.fingerprint.clone(),
             signing_fingerprint: key.signing_fingerprint.clone(),
             user_id: key.user_id.clone(),
-            created: utc(key.created),
-            expires: key.expires.map(utc),
+            created: iso(key.created),
+            expires: key.expires.map(iso),
             renewable: key.renewable,
             revocation: None,
             warnings: key.warnings.clone(),
         }
     }
+}
+
+/// A time of JSON, easier to read.
+fn for_a_person(iso: &str) -> String {
+    iso.replacen('T', " ", 1)
 }
 
 fn show(key: &KeyView, context: Context) {
@@ -323,8 +402,8 @@ fn show(key: &KeyView, context: Context) {
     if key.signing_fingerprint != key.fingerprint {
         line("signs with", &format!("{} (subkey)", key.signing_fingerprint));
     }
-    line("created", &key.created);
-    line("expires", key.expires.as_deref().unwrap_or("never"));
+    line("created", &for_a_person(&key.created));
+    line("expires", &key.expires.as_deref().map_or_else(|| "never".to_owned(), for_a_person));
     if !key.renewable {
         line("renewable", "no (the primary secret is not here)");
     }

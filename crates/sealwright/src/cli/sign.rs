@@ -4,7 +4,7 @@ pub(crate) mod format_options;
 pub(crate) mod paths;
 pub(crate) mod writing;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
@@ -12,20 +12,22 @@ use sealwright_client::apply::{OutputDirectory, Policy};
 use sealwright_client::batch::{self, Observer, Stop, Summary};
 use sealwright_client::connection::{Connection, Priority};
 use sealwright_client::error::Error;
+use sealwright_client::sign::detached::StreamDone;
 use sealwright_client::sign::{Done, Effect, FileReport, Request, Signed, Signer};
-use sealwright_client::source::{self, Directories};
+use sealwright_client::source;
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_formats::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
 use serde::Serialize;
 
-use crate::cli::Context;
+use crate::cli::keys::no_store;
 use crate::cli::sign::format_options::{FormatArgs, FormatName};
 use crate::cli::sign::paths::PathArgs;
 use crate::cli::sign::writing::WritingArgs;
+use crate::cli::{Context, list};
 use crate::config::{KEY_VARIABLE, Places};
 use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
-use crate::output::{FailureView, Output, PathView, milliseconds, short_fingerprint, shown};
+use crate::output::{FailureView, Output, PathView, milliseconds, short_fingerprint, shown, size};
 use crate::terminal;
 
 /// `sealwright sign`.
@@ -106,21 +108,29 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
             "Name - as the only path, without -r, --output and --files-from.",
         ));
     }
+    refuse_trees_of_detached(&args)?;
     let paths = args.files.all()?;
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
     let places = Places::from_environment().map_err(|error| {
         Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
     })?;
+    if !places.store.exists() {
+        return Err(no_store(&places, &args.key));
+    }
     if !args.dry_run {
         writing::recover(&places.state);
     }
     let request = request(&args, args.writing.policy(&places.state)?)?;
-    let embedded = Embedded::start(&places).await?;
+    let embedded = tokio::select! {
+        biased;
+        () = stop.asked() => return Err(Failure::stopped()),
+        embedded = Embedded::start(&places) => embedded?,
+    };
     let outcome = if streamed {
-        sign_standard_input(&args, request, &embedded.connection, context).await
+        sign_standard_input(&args, request, &embedded.connection, context, &stop).await
     } else {
-        sign_files(&args, &paths, request, &embedded.connection, context, &stop).await
+        sign_files(&args, paths, request, &embedded.connection, context, &stop).await
     };
     embedded.stop().await;
     outcome
@@ -128,7 +138,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
 
 async fn sign_files(
     args: &Args,
-    paths: &[PathBuf],
+    paths: Vec<PathBuf>,
     request: Request,
     connection: &Connection,
     context: Context,
@@ -137,8 +147,7 @@ async fn sign_files(
     let output = output_directory(args)?;
     let signer = Signer::new(connection.clone(), &args.key, request, output).await;
     let signer = Arc::new(signer.map_err(|error| refused(&error))?);
-    let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(paths, directories);
+    let listing = list(paths, args.recursive, stop).await?;
     let mut printer = Printer { output: Output::new(context, listing.len()), dry_run: args.dry_run };
     let jobs = args.jobs.map_or_else(batch::default_jobs, usize::from);
     let summary = batch::sign(&signer, listing, jobs, stop, &mut printer).await;
@@ -147,19 +156,38 @@ async fn sign_files(
     if summary.not_begun > 0 {
         terminal::err("Stopped. Run the same command again to go on: finished files are left as they are.");
     } else {
-        printer.output.retry(&command(args), &args.files.words(), &args.files.paths);
+        // A file found beneath a directory keeps its path there; named itself, it would lose it.
+        let keep_names = args.recursive && args.output.is_some();
+        printer.output.retry(&command(args), &args.files.words(), &args.files.paths, keep_names);
     }
     Ok(if summary.failed > 0 || summary.not_begun > 0 { Exit::Failed } else { Exit::Done })
 }
 
 /// A dry run makes no directory either.
 fn output_directory(args: &Args) -> Result<Option<OutputDirectory>, Failure> {
-    let Some(dir) = args.output.as_deref().filter(|dir| !args.dry_run || dir.is_dir()) else {
+    let Some(dir) = args.output.as_deref().filter(|dir| !args.dry_run || dir.exists()) else {
         return Ok(None);
     };
-    OutputDirectory::open(dir)
-        .map(Some)
-        .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
+    OutputDirectory::open(dir).map(Some).map_err(|error| no_output(&error))
+}
+
+/// Why `--output` cannot be used.
+pub(crate) fn no_output(error: &Error) -> Failure {
+    let what = format!("--output: {}", Failure::chain(error));
+    match error {
+        Error::OutputNotADirectory { .. } => Failure::usage(what, error.advice()),
+        _ => Failure::failed(what, error.advice()),
+    }
+}
+
+/// A detached signature beside every file of a tree would sign the signatures too, and whatever else lies there.
+fn refuse_trees_of_detached(args: &Args) -> Result<(), Failure> {
+    let format = args.format.and_then(|format| sealwright_formats::by_name(format.0));
+    let Some(format) = format.filter(|format| args.recursive && !format.is_embedded()) else { return Ok(()) };
+    Err(Failure::usage(
+        format!("-r finds packages; for --format {} every file must be named", format.name()),
+        "Name the files, or list them: find DIR -type f -print0 | sealwright sign ... -0 --files-from -",
+    ))
 }
 
 async fn sign_standard_input(
@@ -167,25 +195,25 @@ async fn sign_standard_input(
     request: Request,
     connection: &Connection,
     context: Context,
+    stop: &Stop,
 ) -> Result<Exit, Failure> {
     let signer =
         Signer::new(connection.clone(), &args.key, request, None).await.map_err(|error| refused(&error))?;
-    let signed = Arc::new(signer).sign_stream(std::io::stdin()).await;
+    let signed = Arc::new(signer).sign_stream(std::io::stdin(), stop).await;
     let signed = signed.map_err(|error| {
         Failure::failed(format!("standard input: {}", Failure::chain(&error)), error.advice())
     })?;
     if context.json {
-        terminal::json(&StreamView {
-            file: source::stdin::NAME,
-            status: "signed",
-            log: signed.log_index,
-            size: signed.read_bytes,
-            sent: signed.sent_bytes,
-            elapsed_ms: milliseconds(signed.elapsed),
-            signature_hex: sealwright_crypto::digest::to_hex(&signed.signature),
-        });
+        terminal::json(&StreamView::of(&signed, args.format));
         return Ok(Exit::Done);
     }
+    let signed = match signed {
+        StreamDone::Signed(signed) => signed,
+        StreamDone::WouldSign { read_bytes, .. } => {
+            terminal::err(&format!("would sign standard input ({}; dry run)", size(read_bytes)));
+            return Ok(Exit::Done);
+        }
+    };
     terminal::out_bytes(&signed.signature).map(|()| Exit::Done).map_err(|error| {
         Failure::failed(format!("cannot write the signature: {error}"), "Check where the output goes.")
     })
@@ -393,14 +421,40 @@ impl<'a> FileView<'a> {
     }
 }
 
-/// Standard input of `--json`.
+/// Standard input of `--json`: a file whose signature is in the object.
 #[derive(Debug, Serialize)]
-struct StreamView {
-    file: &'static str,
-    status: &'static str,
-    log: u64,
-    size: u64,
-    sent: u64,
-    elapsed_ms: f64,
-    signature_hex: String,
+struct StreamView<'a> {
+    #[serde(flatten)]
+    file: FileView<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature_hex: Option<String>,
+}
+
+impl<'a> StreamView<'a> {
+    fn of(done: &'a StreamDone, format: Option<FormatName>) -> Self {
+        let (signed, size, elapsed) = match done {
+            StreamDone::Signed(signed) => (Some(signed), signed.read_bytes, signed.elapsed),
+            StreamDone::WouldSign { read_bytes, elapsed } => (None, *read_bytes, *elapsed),
+        };
+        let signature = signed.map(|signed| signed.signature.as_slice());
+        let file = FileView {
+            path: PathView::of(Path::new(source::stdin::NAME)),
+            status: if signed.is_some() { "signed" } else { "would-sign" },
+            format: format.map(|format| format.0),
+            key: signed.map(|signed| signed.issuer.to_string()),
+            log: signed.map(|signed| signed.log_indexes.clone()).unwrap_or_default(),
+            size,
+            sent: signed.map_or(0, |signed| signed.sent_bytes),
+            written: signature.map_or(0, |bytes| u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
+            output: None,
+            method: None,
+            elapsed_ms: milliseconds(elapsed),
+            request_id: signed.map(|signed| signed.request_id.as_str()),
+            why: None,
+            notes: &[],
+            warnings: &[],
+            failure: None,
+        };
+        Self { file, signature_hex: signature.map(sealwright_crypto::digest::to_hex) }
+    }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use sealwright_client::apply::OutputDirectory;
 use sealwright_client::batch::{self, Stop};
 use sealwright_client::sign::Effect;
-use sealwright_client::source::{self, Directories};
+use sealwright_client::source;
 use sealwright_client::strip::{StripReport, Stripped, strip};
 use serde::Serialize;
 
-use crate::cli::Context;
 use crate::cli::sign::paths::PathArgs;
-use crate::cli::sign::writing;
+use crate::cli::sign::{no_output, writing};
+use crate::cli::{Context, list};
 use crate::config::Places;
 use crate::failure::{Exit, Failure};
 use crate::output::{FailureView, Output, PathView, milliseconds, shown};
@@ -39,24 +39,20 @@ pub(crate) struct Args {
 
 /// Carries out `strip`.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
+    let paths = args.files.all()?;
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
     let effect = if args.dry_run { Effect::DryRun } else { Effect::Write };
-    let directory = match args.output.as_deref().filter(|dir| !args.dry_run || dir.is_dir()) {
+    let directory = match args.output.as_deref().filter(|dir| !args.dry_run || dir.exists()) {
         None => None,
-        Some(dir) => Some(
-            OutputDirectory::open(dir)
-                .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?,
-        ),
+        Some(dir) => Some(OutputDirectory::open(dir).map_err(|error| no_output(&error))?),
     };
     let directory = Arc::new(directory);
-    let paths = args.files.all()?;
     // A half-written package is none that could be stripped; without a home there is nothing to recover.
     if let (Effect::Write, Ok(places)) = (effect, Places::from_environment()) {
         writing::recover(&places.state);
     }
-    let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(&paths, directories);
+    let listing = list(paths, args.recursive, &stop).await?;
     let mut printer = Printer { output: Output::new(context, listing.len()), counts: Counts::default() };
     for (path, error) in listing.failed {
         printer.take(&StripReport::failed(path, error));
@@ -85,7 +81,9 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     printer.output.finish();
     terminal::err(&printer.counts.line(stopped, args.dry_run));
     if stopped == 0 {
-        printer.output.retry(&command(&args), &args.files.words(), &args.files.paths);
+        // A file found beneath a directory keeps its path there; named itself, it would lose it.
+        let keep_names = args.recursive && args.output.is_some();
+        printer.output.retry(&command(&args), &args.files.words(), &args.files.paths, keep_names);
     }
     Ok(if printer.counts.failed > 0 || stopped > 0 { Exit::Failed } else { Exit::Done })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sealwright_client::batch::{self, Stop};
 use sealwright_client::error::Error;
-use sealwright_client::source::{self, Directories};
+use sealwright_client::source;
 use sealwright_client::trust;
 use sealwright_client::verify::{VerifyReport, verify};
 use sealwright_crypto::openpgp::certificate::Keyring;
@@ -13,10 +13,10 @@ use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::report::{DigestState, SignatureReport, Verification};
 use serde::Serialize;
 
-use crate::cli::Context;
 use crate::cli::sign::format_options::FormatName;
+use crate::cli::{Context, list};
 use crate::config::Places;
-use crate::duration::utc;
+use crate::duration::{iso, utc};
 use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
 use crate::output::{FailureView, Output, PathView, milliseconds, shown};
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Check against the certificate of this key: name or fingerprint.
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
-    /// Check against the certificates in this file, armored or binary.
+    /// Check against the certificates in this file, armored or binary; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     keyring: Vec<PathBuf>,
     /// Check against this certificate, armored or binary.
@@ -50,11 +50,13 @@ pub(crate) struct Args {
 
 /// Carries out `verify`. Only files whose state is `valid` count as verified.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
+    // Before signals are caught: a pipe may never give anything.
+    let named = named_certificates(&args)?;
     let stop = Stop::on_signals()
-        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
-    let keyring = Arc::new(keyring(&args).await?);
-    let directories = if args.recursive { Directories::Walk } else { Directories::Refuse };
-    let listing = source::list(&args.paths, directories);
+        .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?
+        .at_once();
+    let keyring = Arc::new(keyring(&args, named).await?);
+    let listing = list(args.paths.clone(), args.recursive, &stop).await?;
     let mut printer = Printer { output: Output::new(context, listing.len()), valid: 0, other: 0 };
     for (path, error) in &listing.failed {
         printer.output.failure(0, path, error, &ErrorView::of(path, error));
@@ -96,12 +98,16 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     Ok(if printer.other > 0 || stopped > 0 { Exit::Failed } else { Exit::Done })
 }
 
-/// The certificates that count: those named, else those of all keys of the store.
-async fn keyring(args: &Args) -> Result<Keyring, Failure> {
+/// Those of the files that were named.
+fn named_certificates(args: &Args) -> Result<Keyring, Failure> {
     let files: Vec<PathBuf> = args.keyring.iter().chain(&args.cert).cloned().collect();
-    let mut keyring =
-        trust::from_files(&files).map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
-    if args.key.is_none() && !files.is_empty() {
+    trust::from_files(&files).map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
+}
+
+/// The certificates that count: those named, else those of all keys of the store.
+async fn keyring(args: &Args, named: Keyring) -> Result<Keyring, Failure> {
+    let mut keyring = named;
+    if args.key.is_none() && !keyring.is_empty() {
         return Ok(keyring);
     }
     let places = Places::from_environment().map_err(|error| {
@@ -173,13 +179,10 @@ pub(crate) fn signature_line(signature: &SignatureReport) -> String {
     let who = signature.user_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
     let why = signature.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
     terminal::safe(&format!(
-        "{}: {}{why} - v{} {}/{} by {}{who}{made}",
+        "{}: {}{why} - {}{who}{made}",
         signature.place,
         signature.state.name(),
-        signature.version,
-        signature.key_algorithm,
-        signature.hash,
-        signature.issuer,
+        signature.made(),
     ))
 }
 
@@ -192,7 +195,8 @@ pub(crate) struct SignatureView<'a> {
     key_algorithm: &'a str,
     hash: &'a str,
     issuer: &'a str,
-    created: Option<i64>,
+    created: Option<String>,
+    created_s: Option<i64>,
     user_id: Option<&'a str>,
     detail: Option<&'a str>,
 }
@@ -207,7 +211,8 @@ impl<'a> SignatureView<'a> {
             key_algorithm: &signature.key_algorithm,
             hash: &signature.hash,
             issuer: &signature.issuer,
-            created: signature.created,
+            created: signature.created.map(iso),
+            created_s: signature.created,
             user_id: signature.user_id.as_deref(),
             detail: signature.detail.as_deref(),
         }
@@ -237,6 +242,7 @@ impl DigestView {
 struct FileView<'a> {
     #[serde(flatten)]
     path: PathView,
+    status: &'static str,
     state: &'static str,
     format: Option<&'static str>,
     signatures: Vec<SignatureView<'a>>,
@@ -251,6 +257,7 @@ impl<'a> FileView<'a> {
     fn of(report: &'a VerifyReport, found: &'a Verification) -> Self {
         Self {
             path: PathView::of(&report.path),
+            status: found.state().name(),
             state: found.state().name(),
             format: report.format,
             signatures: found.signatures.iter().map(SignatureView::of).collect(),
@@ -267,6 +274,7 @@ impl<'a> FileView<'a> {
 pub(crate) struct ErrorView {
     #[serde(flatten)]
     path: PathView,
+    status: &'static str,
     state: &'static str,
     #[serde(flatten)]
     failure: FailureView,
@@ -275,6 +283,6 @@ pub(crate) struct ErrorView {
 impl ErrorView {
     /// Of an error.
     pub(crate) fn of(path: &std::path::Path, error: &Error) -> Self {
-        Self { path: PathView::of(path), state: "error", failure: FailureView::of(error) }
+        Self { path: PathView::of(path), status: "failed", state: "error", failure: FailureView::of(error) }
     }
 }

@@ -95,7 +95,8 @@ pub(super) async fn record(
 /// Gives the intent back, so that a retry can have another try at once. If that fails, the lease ends it.
 pub(super) async fn release(front: &Inner, recorded: Recorded) {
     if let Err(error) = front.store.release_intent(recorded.id).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "an intent stays until its lease ends");
+        // The store has reported it.
+        tracing::debug!(error = &error as &dyn std::error::Error, "an intent stays until its lease ends");
     }
 }
 

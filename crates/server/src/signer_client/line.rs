@@ -30,6 +30,7 @@ pub(super) struct Line {
     frames: mpsc::Sender<Vec<u8>>,
     waiting: Arc<Waiting>,
     data_key_id: Arc<str>,
+    has_history: bool,
 }
 
 impl Line {
@@ -46,12 +47,18 @@ impl Line {
         let waiting = Arc::new(Waiting::default());
         tokio::spawn(read_all(reading, Arc::clone(&waiting)));
         tokio::spawn(write_all(writing, queued, Arc::clone(&waiting)));
-        Ok(Self { frames, waiting, data_key_id: ready.data_key_id.into() })
+        let (data_key_id, has_history) = (ready.data_key_id.into(), ready.has_history);
+        Ok(Self { frames, waiting, data_key_id, has_history })
     }
 
     /// The data key under which it seals, in hexadecimal.
     pub(super) fn data_key_id(&self) -> Arc<str> {
         Arc::clone(&self.data_key_id)
+    }
+
+    /// Whether keys have signed under its root key.
+    pub(super) const fn has_history(&self) -> bool {
+        self.has_history
     }
 
     /// Sends one request and waits for its answer; a failure of the whole request is an error. The request can be
@@ -116,7 +123,7 @@ fn ready(greeting: Result<Option<wire::FromSigner>, frame::Error>) -> Result<wir
         }
         Ok(Some(wire::FromSigner { response: Some(Response::Failure(failure)), .. })) => Err(failure.into()),
         Ok(Some(_)) => Err(other_answer()),
-        Ok(None) => Err(gone()),
+        Ok(None) => Err(Fault::new(Code::SignerGone, "the signer process ended before it was ready")),
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "the signer's greeting failed");
             Err(gone())

@@ -18,12 +18,17 @@ use super::line::Line;
 /// process has died; it may block for as long as a process takes to start.
 pub type Launcher = Arc<dyn Fn() -> std::io::Result<std::os::unix::net::UnixStream> + Send + Sync>;
 
-/// Pause before a signer is started again; doubled for each that dies without having answered anything.
+/// Pause before a signer is started again; doubled for each that dies without having answered anything. In all, a
+/// signer that does not start again is known within a few seconds.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// After so many failures in a row requests are refused at once instead of waiting, and further attempts are rare.
-const FAILURES_MAX: u32 = 8;
+/// After so many failures in a row, or so long without a signer, requests are refused at once instead of waiting.
+const FAILURES_MAX: u32 = 5;
+const AWAY_MAX: Duration = Duration::from_secs(15);
+
+/// Then further attempts are rare; this is also when a refused request is told to come again, in milliseconds.
+const PAUSE_WHEN_REFUSED_MS: u32 = 30_000;
 const PAUSE_WHEN_REFUSED: Duration = Duration::from_secs(30);
 
 /// See the module. When the last clone is gone, the socket is closed, the signer leaves, and none is started.
@@ -45,7 +50,8 @@ impl Link {
     pub(super) fn start(line: Line, launcher: Option<Launcher>) -> Self {
         let line = Arc::new(line);
         let (sender, state) = watch::channel(State::Present(Arc::clone(&line)));
-        tokio::spawn(Supervisor { state: sender, launcher, failures: 0 }.run(line));
+        let data_key_id = line.data_key_id();
+        tokio::spawn(Supervisor { state: sender, launcher, data_key_id, failures: 0 }.run(line));
         Self { state }
     }
 
@@ -94,6 +100,8 @@ impl State {
 struct Supervisor {
     state: watch::Sender<State>,
     launcher: Option<Launcher>,
+    /// Of the first signer; the stored keys are sealed under it.
+    data_key_id: Arc<str>,
     /// In a row: attempts to start that failed, and signers that died without having answered.
     failures: u32,
 }
@@ -109,7 +117,8 @@ impl Supervisor {
             }
             self.failures = if line.has_answered() { 0 } else { self.failures.saturating_add(1) };
             let Some(launcher) = self.launcher.clone() else {
-                self.state.send_replace(State::Refused(gone()));
+                let message = "the signer process has ended, and nothing here can start another";
+                self.state.send_replace(State::Refused(Fault::new(Code::SignerGone, message)));
                 return;
             };
             tracing::warn!("the signer process has ended; another is started");
@@ -122,25 +131,51 @@ impl Supervisor {
 
     /// `None` when nobody can ask any more.
     async fn restart(&mut self, launcher: &Launcher) -> Option<Arc<Line>> {
+        let now = Instant::now();
+        let given_up = tokio::time::sleep_until(now.checked_add(AWAY_MAX).unwrap_or(now));
+        tokio::pin!(given_up);
         loop {
-            tokio::select! {
-                biased;
-                () = self.state.closed() => return None,
-                () = tokio::time::sleep(pause(self.failures)) => (),
-            }
-            match launch(Arc::clone(launcher)).await {
+            let attempt = launch(pause(self.failures), Arc::clone(launcher), Arc::clone(&self.data_key_id));
+            tokio::pin!(attempt);
+            let launched = loop {
+                tokio::select! {
+                    biased;
+                    () = self.state.closed() => return None,
+                    launched = &mut attempt => break launched,
+                    () = &mut given_up, if !given_up.is_elapsed() => self.refuse(late()),
+                }
+            };
+            match launched {
                 Ok(line) => return Some(Arc::new(line)),
                 Err(fault) => {
                     self.failures = self.failures.saturating_add(1);
-                    tracing::error!(code = %fault.code, "the signer does not start: {fault}");
-                    if !fault.code.is_retryable() || self.failures >= FAILURES_MAX {
+                    tracing::warn!(code = %fault.code, "the signer does not start: {fault}");
+                    if !fault.code.is_retryable() || self.failures >= FAILURES_MAX || given_up.is_elapsed() {
                         self.failures = self.failures.max(FAILURES_MAX);
-                        self.state.send_replace(State::Refused(fault));
+                        self.refuse(fault);
                     }
                 }
             }
         }
     }
+
+    /// From now on nobody waits, until one starts after all.
+    fn refuse(&self, fault: Fault) {
+        self.state.send_replace(State::Refused(refusal(fault)));
+    }
+}
+
+/// What everyone is told: why, and when the next attempt will have been made.
+fn refusal(fault: Fault) -> Fault {
+    if !fault.code.is_retryable() {
+        return fault;
+    }
+    let message = format!("the signer process has ended, and another does not start: {}", fault.message);
+    Fault::new(Code::SignerGone, message).retry_after(PAUSE_WHEN_REFUSED_MS)
+}
+
+fn late() -> Fault {
+    Fault::new(Code::SignerGone, format!("it is not ready after {} s", AWAY_MAX.as_secs()))
 }
 
 fn pause(failures: u32) -> Duration {
@@ -150,16 +185,23 @@ fn pause(failures: u32) -> Duration {
     PAUSE_FIRST.saturating_mul(1 << failures.min(FAILURES_MAX)).min(PAUSE_MAX)
 }
 
-async fn launch(launcher: Launcher) -> Result<Line, Fault> {
-    let failed = |error: &std::io::Error| {
-        Fault::new(Code::SignerGone, format!("the signer process cannot be started: {error}"))
-    };
-    let socket = tokio::task::spawn_blocking(move || launcher())
-        .await
-        .map_err(|_| gone())?
-        .map_err(|error| failed(&error))?;
+/// One attempt, after a pause.
+async fn launch(pause: Duration, launcher: Launcher, data_key_id: Arc<str>) -> Result<Line, Fault> {
+    tokio::time::sleep(pause).await;
+    let failed = |error: &std::io::Error| Fault::new(Code::SignerGone, error.to_string());
+    let ended = |_| Fault::new(Code::Internal, "what starts the signer has panicked");
+    let socket = tokio::task::spawn_blocking(move || launcher()).await.map_err(ended)?;
+    let socket = socket.map_err(|error| failed(&error))?;
     socket.set_nonblocking(true).map_err(|error| failed(&error))?;
-    Line::open(UnixStream::from_std(socket).map_err(|error| failed(&error))?).await
+    let line = Line::open(UnixStream::from_std(socket).map_err(|error| failed(&error))?).await?;
+    if line.data_key_id() == data_key_id {
+        return Ok(line);
+    }
+    let message = format!(
+        "the signer that was started again has data key {}; the keys here are sealed under {data_key_id}",
+        line.data_key_id()
+    );
+    Err(Fault::new(Code::StoreMismatch, message))
 }
 
 #[cfg(test)]
@@ -167,8 +209,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_to_five_seconds_and_are_rare_after_eight_failures() {
-        let pauses: Vec<_> = (0..10).map(|failures| pause(failures).as_millis()).collect();
-        assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000, 30_000, 30_000]);
+    fn pauses_double_to_a_second_and_are_rare_after_five_failures() {
+        let pauses: Vec<_> = (0..7).map(|failures| pause(failures).as_millis()).collect();
+        assert_eq!(pauses, [100, 200, 400, 800, 1000, 30_000, 30_000]);
+        assert_eq!(u128::from(PAUSE_WHEN_REFUSED_MS), PAUSE_WHEN_REFUSED.as_millis());
     }
 }

@@ -67,7 +67,7 @@ async fn an_import_of_a_key_that_is_here_names_it() {
     assert_eq!(made.name, "imported");
     let again = Bench::start_in(bench.folder, Box::new(|_, _| Act::Sign)).await;
     let refused = again.keys().await.import(import("second")).await.unwrap_err();
-    assert_eq!(code(&refused), Code::KeyExists);
+    assert_eq!(code(&refused), Code::KeyHereAlready);
     assert!(refused.message().contains("imported"), "{}", refused.message());
 }
 

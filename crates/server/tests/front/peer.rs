@@ -14,6 +14,7 @@ use sealwright_crypto::openpgp::signature::Template;
 use sealwright_proto::convert::batch::{Batch, Operation, Request, SignedItem, outcomes_to_wire};
 use sealwright_proto::convert::keys::KeyMaterial;
 use sealwright_proto::frame;
+use sealwright_proto::names::KeyId;
 use sealwright_proto::signer_v1::{
     FromSigner, ImportPublicKey, Ready, ToSigner, from_signer::Response, to_signer,
 };
@@ -45,6 +46,8 @@ pub(crate) enum Act {
     Spoil(fn(&mut SignedItem)),
     /// Refuses every item.
     Refuse(Code),
+    /// Refuses every item by the id of its key.
+    RefuseNaming(KeyId),
     /// Refuses the batch as a whole.
     RefuseAll(Code),
     /// Leaves an item out.
@@ -79,7 +82,12 @@ pub(crate) fn greet(socket: &mut UnixStream, response: Response) {
 }
 
 pub(crate) fn ready(version: u32) -> Response {
-    Response::Ready(Ready { version, root_key_id: "a1".to_owned(), data_key_id: "b2".to_owned() })
+    ready_with(version, "b2", false)
+}
+
+pub(crate) fn ready_with(version: u32, data_key_id: &str, has_history: bool) -> Response {
+    let (root_key_id, data_key_id) = ("a1".to_owned(), data_key_id.to_owned());
+    Response::Ready(Ready { version, root_key_id, data_key_id, has_history })
 }
 
 /// Starts the thread; `on_sign` gets the number of the batch, from 0.
@@ -102,6 +110,7 @@ pub(crate) fn start(mut socket: UnixStream, mut on_sign: OnSign) -> Counts {
                         act @ (Act::Sign
                         | Act::Spoil(_)
                         | Act::Refuse(_)
+                        | Act::RefuseNaming(_)
                         | Act::RefuseAll(_)
                         | Act::AnswerOneLess) => answer(&key_pair, &batch, &act),
                     }
@@ -130,6 +139,10 @@ fn answer(key_pair: &Ed25519KeyPair, batch: &Batch, act: &Act) -> Response {
         Act::Sign | Act::Forget | Act::Die => (),
         Act::Spoil(spoil) => outcomes.iter_mut().flatten().for_each(spoil),
         Act::Refuse(code) => outcomes.fill(Err(Fault::new(*code, "refused by the test"))),
+        Act::RefuseNaming(key_id) => {
+            let message = format!("key {key_id}: generation 2 was in use already");
+            outcomes.fill(Err(Fault::new(Code::GenerationSuperseded, message)));
+        }
         Act::AnswerOneLess => outcomes.truncate(outcomes.len() - 1),
         Act::RefuseAll(code) => return Response::Failure(Fault::new(*code, "refused by the test").into()),
     }

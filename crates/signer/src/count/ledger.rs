@@ -78,6 +78,11 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// Whether there is a key in it.
+    pub(super) fn has_any(&self) -> bool {
+        !self.states.is_empty()
+    }
+
     /// What the key's count stands at.
     pub(super) fn state(&self, key_id: KeyId) -> State {
         self.states.get(&key_id).cloned().unwrap_or_default()

@@ -53,7 +53,7 @@ impl SecretFile {
         for packet in &packets {
             let starts_key = packet.tag == Tag::SecretKey || packet.tag == Tag::PublicKey;
             if starts_key && primary.is_some() {
-                return Err(refused("there are two keys in the file; import each from a file of its own"));
+                return Err(several(&packets));
             } else if packet.tag == Tag::PublicKey {
                 return Err(refused("it is a public key; there is no secret in it"));
             } else if packet.tag == Tag::SecretKey {
@@ -149,6 +149,23 @@ impl SecretPacket {
     pub(super) fn argon2_memory_power(&self) -> Option<u8> {
         argon2_memory_power(self.body().get(self.public_len..)?)
     }
+}
+
+/// Names them, so that each can be exported by its fingerprint.
+fn several(packets: &[RawPacket<'_>]) -> Fault {
+    let primaries =
+        packets.iter().filter(|packet| packet.tag == Tag::SecretKey || packet.tag == Tag::PublicKey);
+    let names: Vec<_> = primaries
+        .take(SUBKEYS_MAX)
+        .map(|packet| match SecretPacket::parse(packet) {
+            Ok(secret) => secret.fingerprint.to_string(),
+            Err(_) => "one that is not readable".to_owned(),
+        })
+        .collect();
+    refused(&format!(
+        "there are several keys in the file; import each from a file of its own: {}",
+        names.join(", ")
+    ))
 }
 
 fn public_packet(tag: Tag, secret: &SecretPacket) -> Result<Vec<u8>, Fault> {

@@ -59,7 +59,7 @@ impl Signer {
 
     /// Another one on the same keys.
     pub(crate) fn start_beside(&self) -> Self {
-        Self::start_in(Arc::clone(&self.directory))
+        Self::start_in(self.shared())
     }
 
     fn start_in(directory: Arc<tempfile::TempDir>) -> Self {
@@ -80,6 +80,11 @@ impl Signer {
             move || sealwright_signer::serve(config, clock)
         });
         Self { socket: ours, clock, thread: Some(thread), directory, next_id: 0 }
+    }
+
+    /// For another signer on the same keys.
+    pub(crate) fn shared(&self) -> Arc<tempfile::TempDir> {
+        Arc::clone(&self.directory)
     }
 
     /// Where its files are.

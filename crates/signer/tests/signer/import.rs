@@ -137,6 +137,9 @@ fn the_live_subkey_signs_and_the_expired_one_is_refused_even_when_named() {
     assert!(fault.message.contains("flags"), "the primary key only certifies: {}", fault.message);
     let fault = refused(&mut signer, &"ab".repeat(20));
     assert!(fault.message.contains("has no key"), "{}", fault.message);
+    for (there, _) in &all {
+        assert!(fault.message.contains(there), "{} is not named: {}", there, fault.message);
+    }
     let fault = refused(&mut signer, "release");
     assert!(fault.message.contains("no fingerprint"), "{}", fault.message);
 }
@@ -167,13 +170,29 @@ fn a_sha1_self_signature_is_warned_of_by_name_with_the_cure() {
     assert!(renewed.warnings.is_empty(), "{:?}", renewed.warnings);
 }
 
+/// `fixtures/cases/key-expired-subkey-choice`.
 #[test]
-fn two_keys_in_one_file_are_refused() {
+fn a_renewal_that_has_just_been_made_is_not_advised_again() {
+    let mut signer = Signer::start();
+    let key = signer.import(1, &fixture("gen_certonly-expsub-livesub.sec.asc"), "", "").unwrap();
+    let expired = |key: &KeyMaterial| key.warnings.iter().filter(|text| text.contains("expired")).count();
+    assert_eq!(expired(&key), 1, "{:?}", key.warnings);
+    let renewed = signer.renew(1, &key, None).unwrap();
+    assert_eq!(expired(&renewed), 1, "{:?}", renewed.warnings);
+    for warning in key.warnings.iter().chain(&renewed.warnings) {
+        assert!(!warning.contains("sealwright key renew"), "it does not help an unused subkey: {warning}");
+    }
+}
+
+#[test]
+fn several_keys_in_one_file_are_refused_and_named() {
     let mut signer = Signer::start();
     let one = fixture("gen_ed25519.sec.asc");
     for other in ["gen_rsa4096.sec.asc", "gen_rsa4096.pub.asc"] {
         let fault = signer.import(1, &[one.as_slice(), &fixture(other)].concat(), "", "").unwrap_err();
-        assert!(fault.message.contains("two keys"), "{}", fault.message);
+        assert!(fault.message.contains("several keys"), "{}", fault.message);
+        let key = signer.import(1, &one, "", "").unwrap();
+        assert!(fault.message.contains(&key.fingerprint), "{}", fault.message);
     }
 }
 

@@ -129,3 +129,17 @@ fn front_can_close_at_any_time() {
         }
     }
 }
+
+#[test]
+fn the_greeting_says_whether_keys_have_signed_here() {
+    let mut first = Signer::start();
+    let key = first.create(1, spec(KeyAlgorithm::Ed25519));
+    let greeting = |directory: &Signer| {
+        let mut signer = Signer::start_without_greeting(directory.shared());
+        let Some(Response::Ready(ready)) = signer.receive().response else { panic!("not ready") };
+        ready.has_history
+    };
+    assert!(!greeting(&first), "a key that never signed");
+    first.sign(sealed(1, &key), HashAlgorithm::Sha256, b"x").unwrap();
+    assert!(greeting(&first));
+}

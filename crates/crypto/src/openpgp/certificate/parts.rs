@@ -82,7 +82,7 @@ impl Parts {
                 tag::SIGNATURE => {
                     let Some(signature) = parts.read_self_signature(packet) else { continue };
                     signatures = signatures.saturating_add(1);
-                    at_most("self-signatures of a certificate", signatures, SELF_SIGNATURES_MAX)?;
+                    at_most("self-signatures", signatures, SELF_SIGNATURES_MAX)?;
                     let list = match owner {
                         Owner::Primary => Some(&mut parts.direct),
                         Owner::User => parts.users.last_mut().map(|(_, list)| list),
@@ -96,12 +96,12 @@ impl Parts {
                         read_key(packet, |header, body| UserId::try_from_reader(header, body))?,
                         Vec::new(),
                     ));
-                    at_most("user ids of a certificate", parts.users.len(), USER_IDS_MAX)?;
+                    at_most("user ids", parts.users.len(), USER_IDS_MAX)?;
                     owner = Owner::User;
                 }
                 tag::PUBLIC_SUBKEY => {
                     owner = parts.read_subkey(packet)?;
-                    at_most("subkeys of a certificate", parts.subkeys.len(), SUBKEYS_MAX)?;
+                    at_most("subkeys", parts.subkeys.len(), SUBKEYS_MAX)?;
                 }
                 tag::TRUST => {}
                 _ => owner = Owner::Other,
@@ -143,7 +143,7 @@ fn read_key<T>(
     read: impl FnOnce(PacketHeader, &mut &[u8]) -> Result<T, pgp::errors::Error>,
 ) -> Result<T, Error> {
     if packet.body.len() > KEY_BYTES_MAX {
-        return Err(too_large("packet of a certificate", packet.body.len(), KEY_BYTES_MAX, "bytes"));
+        return Err(too_large("a packet of a certificate", packet.body.len(), KEY_BYTES_MAX, "bytes"));
     }
     let header = PacketHeader::try_from_reader(packet.whole)
         .map_err(|_| Error::malformed(WHAT, "a packet header is not well formed"))?;
@@ -152,8 +152,8 @@ fn read_key<T>(
     if body.is_empty() { Ok(read) } else { Err(Error::malformed(WHAT, "a packet has bytes after its end")) }
 }
 
-fn at_most(what: &'static str, size: usize, limit: usize) -> Result<(), Error> {
-    if size > limit { Err(too_large(what, size, limit, "pieces")) } else { Ok(()) }
+fn at_most(parts: &'static str, count: usize, limit: usize) -> Result<(), Error> {
+    if count > limit { Err(too_large("a certificate", count, limit, parts)) } else { Ok(()) }
 }
 
 fn too_large(what: &'static str, size: usize, limit: usize, unit: &'static str) -> Error {

@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use sealwright_formats::FORMATS;
 use sealwright_formats::options::{FormatOptions, OptionSpec};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 /// The value of `--format`: a name of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +41,8 @@ impl FormatArgs {
         let mut options = FormatOptions::default();
         for spec in specs() {
             if let Some((_, value)) = self.given.iter().find(|(name, _)| *name == spec.name) {
-                options.set(spec, value).map_err(|error| Failure {
-                    what: error.to_string(),
-                    advice: error.advice().to_owned(),
-                    exit: Exit::Usage,
+                options.set(spec, value).map_err(|error| {
+                    Failure::usage(error.to_string(), format!("{}. {}", spec.help, accepted(spec)))
                 })?;
             }
         }
@@ -59,6 +57,15 @@ impl FormatArgs {
 
 fn specs() -> impl Iterator<Item = &'static OptionSpec> {
     FORMATS.iter().flat_map(|format| format.options())
+}
+
+/// What values an option takes.
+fn accepted(spec: &OptionSpec) -> String {
+    if spec.choices.is_empty() {
+        format!("Write it in full, as in {0} (the default is {0}).", spec.default)
+    } else {
+        format!("It is one of {}.", spec.choices.join(", "))
+    }
 }
 
 fn argument(spec: &'static OptionSpec) -> Arg {

@@ -1,0 +1,95 @@
+//! What a person can do about each error.
+
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::error::{Content, Error, FileKind, Kept};
+
+impl Error {
+    /// What a person can do about it, one or two sentences.
+    #[must_use]
+    pub fn advice(&self) -> &str {
+        match self {
+            Self::Missing => "Check the name.",
+            Self::DanglingLink { .. } => "Mend or remove the link.",
+            Self::NotAFile { kind: FileKind::Directory } => "Name the files in it, or use -r.",
+            Self::NotAFile { .. } => "Name a regular file.",
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                "Grant access to this user."
+            }
+            Self::Io { source, .. } if too_many_open(source) => {
+                "Raise the limit of open files with ulimit -n, or use fewer --jobs."
+            }
+            Self::Io { .. } => "See what the operating system says, then try again.",
+            Self::Locked => "Try again when the other one has finished.",
+            Self::Changed { .. } => "Try again when nobody else works on the file.",
+            Self::DirectoryNotWritable(_) => "Grant access or use --output DIR.",
+            Self::ReadOnlyFileSystem { .. } => "Remount it writable or use --output DIR.",
+            Self::NoSpace { .. } => "Free some space or use --output DIR on another disk.",
+            Self::Quota { .. } => "Raise the quota or use --output DIR on another disk.",
+            Self::FileSizeLimit { .. } => "Raise the limit with ulimit -f.",
+            Self::NotKept { what: Kept::Owner(..), .. } => {
+                "Sign as the owner or as root, or use --output DIR."
+            }
+            Self::NotKept { .. } => "Sign as the owner or as root, or use --output DIR, which may lose it.",
+            Self::Immutable => "Remove the attribute with chattr, or use --output DIR.",
+            Self::Linked { in_place: true, .. } => {
+                "Use --hardlinks relink to change all names at once, or break to part this one from the others."
+            }
+            Self::Linked { in_place: false, .. } => "Use --hardlinks relink or break.",
+            Self::NotInPlace { .. } => "Leave out --in-place.",
+            Self::HalfWritten { .. } => {
+                "Check the disk, then run sealwright sign again: it puts the old bytes back."
+            }
+            Self::WithOthers => "See the failure of the other file, then try again.",
+            Self::StateDirectory { .. } => {
+                "Set SEALWRIGHT_HOME to a directory that is yours, or leave out --in-place."
+            }
+            Self::StateDirectoryOpen { .. } => "Make it yours with mode 0700, or remove it if it is empty.",
+            Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
+            Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
+            Self::OutputNameTaken { .. } => "Sign files of one name in separate calls.",
+            Self::TooManyFiles { .. } => "Sign them in several calls.",
+            Self::TooDeep { .. } => "Name the deeper directory itself.",
+            Self::TooLarge { .. } => "Check that it is the right file.",
+            Self::UnknownContent { content: Content::WebPage } => {
+                "Fetch the file again; the server sent an error page."
+            }
+            Self::UnknownContent { content: Content::Signature } => "Name the file that it signs.",
+            Self::UnknownContent { .. } => "For a signature in a file of its own, use --format detached.",
+            Self::NothingToStrip { .. } => {
+                "Only packages hold signatures to strip; a signature beside a file (.asc, .sig) is removed like any file."
+            }
+            Self::OutputNotADirectory { .. } => "Name a directory; it is made if it is not there.",
+            Self::Format(error) => error.advice(),
+            Self::KeyFile { .. } | Self::EmptyFile { .. } => "Check that it is the right file.",
+            Self::Server(fault) => fault.code.advice(),
+            Self::ConnectionLost { .. } => "Try again; see the server's log if it stays.",
+            Self::BadAnswer { .. } | Self::AnswerRefused { .. } | Self::BadAnswerBytes { .. } => {
+                "Client and server may be of different releases; otherwise report it."
+            }
+            Self::SignatureRefused { .. } => {
+                "The file was not touched. Check the server's clock and key; report it."
+            }
+            Self::Encrypt => "Restart the server, then try again.",
+            Self::NotApplied { source, .. } | Self::SignedFile { source, .. } => source.advice(),
+            Self::Beside { source, .. } => match &**source {
+                Self::NotAFile { .. } => "A file must be there, or nothing.",
+                other => other.advice(),
+            },
+            Self::NotASignature { .. } => {
+                "Move it away, or use --output DIR to write the signature elsewhere."
+            }
+            Self::StreamWithoutFormat => "Use --format detached.",
+            Self::Stopped => "Run the same command again to go on.",
+            Self::Internal(_) => "Nothing was changed.",
+        }
+    }
+}
+
+/// This process, or the whole machine, has as many open files as it may.
+fn too_many_open(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| code == Some(errno.raw_os_error()))
+}

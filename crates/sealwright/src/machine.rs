@@ -1,0 +1,64 @@
+//! What the machine must give before anything is begun: a lack of it would end the program in the middle.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::process::Resource;
+
+use crate::failure::Failure;
+
+/// Open files that the store, the runtime, the signer's socket and one file need.
+const FILES_MIN: u64 = 32;
+/// Threads beside the runtime's workers that are surely needed: for files, and for the store.
+const THREADS_MORE: usize = 4;
+
+/// Refuses a clock, a limit of open files or of threads that the program cannot work with.
+///
+/// # Errors
+/// Which, and what to do.
+pub(crate) fn check() -> Result<(), Failure> {
+    if SystemTime::now().duration_since(UNIX_EPOCH).is_err() {
+        return Err(Failure::failed(
+            "the system clock is before 1970: no signature can have such a time",
+            "Set the clock.",
+        ));
+    }
+    if let Some(files) =
+        rustix::process::getrlimit(Resource::Nofile).current.filter(|files| *files < FILES_MIN)
+    {
+        return Err(Failure::failed(
+            format!("this process may open {files} files only; at least {FILES_MIN} are needed"),
+            "Raise the limit with ulimit -n.",
+        ));
+    }
+    threads(thread::available_parallelism().map_or(1, std::num::NonZero::get).saturating_add(THREADS_MORE))
+}
+
+/// The runtime panics when it cannot start its threads, so they are tried before: all at once, then ended.
+fn threads(count: usize) -> Result<(), Failure> {
+    let (release, hold) = mpsc::channel::<()>();
+    let hold = Arc::new(Mutex::new(hold));
+    let mut waiting = Vec::new();
+    let mut outcome = Ok(());
+    for _ in 0..count {
+        let hold = Arc::clone(&hold);
+        // Ends when `release` is dropped.
+        let wait = move || drop(hold.lock().map(|hold| hold.recv()));
+        match thread::Builder::new().spawn(wait) {
+            Ok(thread) => waiting.push(thread),
+            Err(error) => {
+                outcome = Err(Failure::failed(
+                    format!("cannot start {count} threads: {error}"),
+                    "Raise the limit of processes with ulimit -u.",
+                ));
+                break;
+            }
+        }
+    }
+    drop(release);
+    for thread in waiting {
+        let _ = thread.join();
+    }
+    outcome
+}
