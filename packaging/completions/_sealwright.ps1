@@ -94,8 +94,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
         }
         'sealwright;key;export' {
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Encoding')
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output (`-`)')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output (`-`)')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -209,7 +209,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
         }
         'sealwright;verify' {
             [CompletionResult]::new('--key', '--key', [CompletionResultType]::ParameterName, 'Check against the certificate of this key: name or fingerprint')
-            [CompletionResult]::new('--keyring', '--keyring', [CompletionResultType]::ParameterName, 'Check against the certificates in this file, armored or binary')
+            [CompletionResult]::new('--keyring', '--keyring', [CompletionResultType]::ParameterName, 'Check against the certificates in this file, armored or binary; `-` is standard input')
             [CompletionResult]::new('--cert', '--cert', [CompletionResultType]::ParameterName, 'Check against this certificate, armored or binary')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)')
             [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Files in hand at once')
@@ -235,8 +235,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('-0', '-0', [CompletionResultType]::ParameterName, 'Names in --files-from end with a zero byte, as `find -print0` writes them')
             [CompletionResult]::new('--null', '--null', [CompletionResultType]::ParameterName, 'Names in --files-from end with a zero byte, as `find -print0` writes them')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break

@@ -166,7 +166,8 @@ fn is_signatures(bytes: &[u8]) -> bool {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii();
     let is_binary =
         bytes.first().is_some_and(|first| first & 0x80 != 0) && text.len() == bytes.trim_ascii().len();
-    if !is_binary && !(text.starts_with(BEGIN) && text.ends_with(END)) {
+    let is_armored = text.starts_with(BEGIN) && text.ends_with(END);
+    if !(is_binary || is_armored) {
         return false;
     }
     armor::decode_or_binary(bytes)

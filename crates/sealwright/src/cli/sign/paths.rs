@@ -51,7 +51,7 @@ impl PathArgs {
             })?;
             paths.extend(names(&bytes, self.null).map_err(|what| {
                 Failure::usage(
-                    &format!("{}: {what}", list.display()),
+                    format!("{}: {what}", list.display()),
                     "Use -0 for names that end with a zero byte.",
                 )
             })?);
