@@ -6,8 +6,9 @@
 //! signature reads no byte of the payload.
 //!
 //! Reading order: `rpm/package.rs` (the file), `header.rs` (the structure that it has twice), `main_header.rs`,
-//! `signature_header.rs` (rewriting, reserve), `signature_read.rs` and `data.rs` (with how much memory), `signatures.rs`, `digests.rs`, `prepare.rs`, `plan.rs`, `verify.rs`.
+//! `signature_header.rs` (rewriting, reserve), `signature_read.rs` and `data.rs`, `budget.rs` (with how much memory), `signatures.rs`, `digests.rs`, `prepare.rs`, `plan.rs`, `verify.rs`.
 
+mod budget;
 mod data;
 mod digests;
 mod hashes;
