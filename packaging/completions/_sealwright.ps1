@@ -187,7 +187,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--if-signed', '--if-signed', [CompletionResultType]::ParameterName, 'What to do with a file that is signed already')
             [CompletionResult]::new('--hash', '--hash', [CompletionResultType]::ParameterName, 'Hash algorithm of the signature')
             [CompletionResult]::new('--rpm-signature', '--rpm-signature', [CompletionResultType]::ParameterName, 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload')
-            [CompletionResult]::new('--min-rpm', '--min-rpm', [CompletionResultType]::ParameterName, 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused')
+            [CompletionResult]::new('--min-rpm', '--min-rpm', [CompletionResultType]::ParameterName, 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused')
             [CompletionResult]::new('--detached-output', '--detached-output', [CompletionResultType]::ParameterName, 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)')
             [CompletionResult]::new('--hardlinks', '--hardlinks', [CompletionResultType]::ParameterName, 'What becomes of a file''s other names; default: relink, but with --in-place refuse')
             [CompletionResult]::new('--files-from', '--files-from', [CompletionResultType]::ParameterName, 'Take further paths from this file, one a line; `-` is standard input')

@@ -163,7 +163,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --if-signed 'What to do with a file that is signed already'
             cand --hash 'Hash algorithm of the signature'
             cand --rpm-signature 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload'
-            cand --min-rpm 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused'
+            cand --min-rpm 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused'
             cand --detached-output 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)'
             cand --hardlinks 'What becomes of a file''s other names; default: relink, but with --in-place refuse'
             cand --files-from 'Take further paths from this file, one a line; `-` is standard input'

@@ -118,7 +118,7 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l rpm-signa
 header\t''
 header+payload\t''
 both\t''"
-complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l min-rpm -d 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l min-rpm -d 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l detached-output -d 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)' -r -f -a "asc\t''
 sig\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l hardlinks -d 'What becomes of a file\'s other names; default: relink, but with --in-place refuse' -r -f -a "relink\t'Names in this call stay names of one file'

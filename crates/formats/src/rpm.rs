@@ -52,7 +52,7 @@ pub const MIN_RPM: OptionSpec = OptionSpec {
     value_name: "VERSION",
     choices: &[],
     default: "4.14",
-    help: "Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused",
+    help: "Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused",
     check: |text| limits::Release::parse(text).is_some(),
 };
 

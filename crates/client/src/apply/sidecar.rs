@@ -20,6 +20,8 @@ use crate::source::{Entry, Place};
 
 /// Suffixes of detached signatures: armored, binary.
 pub const SUFFIXES: [&str; 2] = [".asc", ".sig"];
+/// Its role in errors.
+pub(crate) const SIGNATURE_FILE: &str = "the signature file";
 /// Longest signature file in bytes: room for a hundred signatures.
 pub const SIDECAR_BYTES_MAX: u64 = 1 << 20;
 
@@ -70,12 +72,12 @@ impl Beside {
     /// It is there, and is not a readable regular file of at most [`SIDECAR_BYTES_MAX`].
     pub fn read(&self, suffix: &str) -> Result<Option<Vec<u8>>, Error> {
         match SourceFile::open_in(Arc::clone(&self.dir), self.dir_path.clone(), self.with(suffix)) {
-            Ok(file) => file.read_all("the signature file", SIDECAR_BYTES_MAX).map(Some),
+            Ok(file) => file.read_all(SIGNATURE_FILE, SIDECAR_BYTES_MAX).map(Some),
             Err(Error::Missing) => Ok(None),
             Err(error) => Err(error),
         }
         .map_err(|source| Error::Beside {
-            what: "the signature file",
+            what: SIGNATURE_FILE,
             path: self.path(suffix),
             source: Box::new(source),
         })

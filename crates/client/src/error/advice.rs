@@ -4,6 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::apply::sidecar::SIGNATURE_FILE;
 use crate::error::{Content, Error, FileKind, Kept};
 
 impl Error {
@@ -64,8 +65,8 @@ impl Error {
             }
             Self::Encrypt => "Restart the server, then try again.",
             Self::NotApplied { source, .. } | Self::SignedFile { source, .. } => source.advice(),
-            Self::Beside { source, .. } if matches!(**source, Self::NotAFile { .. }) => {
-                "A file must be there, or nothing."
+            Self::Beside { what, source, .. } if matches!(**source, Self::NotAFile { .. }) => {
+                if *what == SIGNATURE_FILE { "Move it away." } else { "Name the file itself." }
             }
             Self::Beside { source, .. } => source.advice(),
             Self::NotASignature { .. } => {
