@@ -94,8 +94,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
         }
         'sealwright;key;export' {
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Encoding')
-            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output')
-            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output (`-`)')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output (`-`)')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -187,7 +187,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--if-signed', '--if-signed', [CompletionResultType]::ParameterName, 'What to do with a file that is signed already')
             [CompletionResult]::new('--hash', '--hash', [CompletionResultType]::ParameterName, 'Hash algorithm of the signature')
             [CompletionResult]::new('--rpm-signature', '--rpm-signature', [CompletionResultType]::ParameterName, 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload')
-            [CompletionResult]::new('--min-rpm', '--min-rpm', [CompletionResultType]::ParameterName, 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused')
+            [CompletionResult]::new('--min-rpm', '--min-rpm', [CompletionResultType]::ParameterName, 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused')
             [CompletionResult]::new('--detached-output', '--detached-output', [CompletionResultType]::ParameterName, 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)')
             [CompletionResult]::new('--hardlinks', '--hardlinks', [CompletionResultType]::ParameterName, 'What becomes of a file''s other names; default: relink, but with --in-place refuse')
             [CompletionResult]::new('--files-from', '--files-from', [CompletionResultType]::ParameterName, 'Take further paths from this file, one a line; `-` is standard input')
@@ -209,7 +209,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
         }
         'sealwright;verify' {
             [CompletionResult]::new('--key', '--key', [CompletionResultType]::ParameterName, 'Check against the certificate of this key: name or fingerprint')
-            [CompletionResult]::new('--keyring', '--keyring', [CompletionResultType]::ParameterName, 'Check against the certificates in this file, armored or binary')
+            [CompletionResult]::new('--keyring', '--keyring', [CompletionResultType]::ParameterName, 'Check against the certificates in this file, armored or binary; `-` is standard input')
             [CompletionResult]::new('--cert', '--cert', [CompletionResultType]::ParameterName, 'Check against this certificate, armored or binary')
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)')
             [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Files in hand at once')
@@ -235,8 +235,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('-0', '-0', [CompletionResultType]::ParameterName, 'Names in --files-from end with a zero byte, as `find -print0` writes them')
             [CompletionResult]::new('--null', '--null', [CompletionResultType]::ParameterName, 'Names in --files-from end with a zero byte, as `find -print0` writes them')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break

@@ -85,8 +85,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         }
         &'sealwright;key;export'= {
             cand --format 'Encoding'
-            cand -o 'Write to a new file instead of standard output'
-            cand --output 'Write to a new file instead of standard output'
+            cand -o 'Write to a new file instead of standard output (`-`)'
+            cand --output 'Write to a new file instead of standard output (`-`)'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -163,7 +163,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --if-signed 'What to do with a file that is signed already'
             cand --hash 'Hash algorithm of the signature'
             cand --rpm-signature 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload'
-            cand --min-rpm 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused'
+            cand --min-rpm 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused'
             cand --detached-output 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)'
             cand --hardlinks 'What becomes of a file''s other names; default: relink, but with --in-place refuse'
             cand --files-from 'Take further paths from this file, one a line; `-` is standard input'
@@ -184,7 +184,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         }
         &'sealwright;verify'= {
             cand --key 'Check against the certificate of this key: name or fingerprint'
-            cand --keyring 'Check against the certificates in this file, armored or binary'
+            cand --keyring 'Check against the certificates in this file, armored or binary; `-` is standard input'
             cand --cert 'Check against this certificate, armored or binary'
             cand --format 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)'
             cand -j 'Files in hand at once'
@@ -209,8 +209,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand -0 'Names in --files-from end with a zero byte, as `find -print0` writes them'
             cand --null 'Names in --files-from end with a zero byte, as `find -print0` writes them'
             cand --json 'One JSON object for each file or key on standard output'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
             cand -V 'Print version'
             cand --version 'Print version'
         }

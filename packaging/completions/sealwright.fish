@@ -74,7 +74,7 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_se
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -l format -d 'Encoding' -r -f -a "armor\t'ASCII armor, as rpm and apt take it'
 binary\t'OpenPGP packets'"
-complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s o -l output -d 'Write to a new file instead of standard output' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s o -l output -d 'Write to a new file instead of standard output (`-`)' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s V -l version -d 'Print version'
@@ -118,7 +118,7 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l rpm-signa
 header\t''
 header+payload\t''
 both\t''"
-complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l min-rpm -d 'Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l min-rpm -d 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l detached-output -d 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)' -r -f -a "asc\t''
 sig\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l hardlinks -d 'What becomes of a file\'s other names; default: relink, but with --in-place refuse' -r -f -a "relink\t'Names in this call stay names of one file'
@@ -136,7 +136,7 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l json -d '
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l key -d 'Check against the certificate of this key: name or fingerprint' -r
-complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l keyring -d 'Check against the certificates in this file, armored or binary' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l keyring -d 'Check against the certificates in this file, armored or binary; `-` is standard input' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l cert -d 'Check against this certificate, armored or binary' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l format -d 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
 detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"
@@ -152,7 +152,7 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s r -l rec
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -l dry-run -d 'Check everything, write nothing'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s 0 -l null -d 'Names in --files-from end with a zero byte, as `find -print0` writes them'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -l json -d 'One JSON object for each file or key on standard output'
-complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -l format -d 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
 detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"

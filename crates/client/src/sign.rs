@@ -317,7 +317,7 @@ impl Signer {
         trail.warnings.extend(source.notes().iter().map(|note| (*note).to_owned()));
         let format = detect::format(&source, self.request.format)?;
         trail.format = Some(format.name());
-        let whole = Until { source: &*source, stop };
+        let whole = Until { source: &source, stop };
         let preparation = format
             .prepare(&whole, &self.request.options, &self.certificate)
             .map_err(|error| if whole.ended() { Error::Stopped } else { error.into() })?;

@@ -84,10 +84,10 @@ fn run(
         return Ok(Stripped::Skipped);
     }
     let source = Arc::new(SourceFile::open_locked(entry)?);
-    let format = detect::format(&source, None).map_err(|error| match error {
-        Error::UnknownContent { content } => Error::NothingToStrip { content },
-        other => other,
-    })?;
+    let format = match detect::format(&source, None) {
+        Err(Error::UnknownContent { content }) => return Err(Error::NothingToStrip { content }),
+        found => found?,
+    };
     report.format = Some(format.name());
     let Some(edits) = format.strip(&*source)? else { return Ok(Stripped::NotSigned) };
     let target = match output {

@@ -65,6 +65,13 @@ pub enum Error {
         /// Whose limit ("rpm 4.14", "sealwright").
         limit_of: String,
     },
+    /// Other files that are being signed fill the memory for large signature headers, for a minute: nobody's fault; a
+    /// retry helps.
+    #[error("no room for its signature header: those of other files fill {limit} bytes")]
+    Busy {
+        /// Bytes for all at once.
+        limit: u64,
+    },
     /// Already signed, and `--if-signed refuse`.
     #[error("already signed ({by})")]
     AlreadySigned {
@@ -109,6 +116,7 @@ impl Error {
                 "Damaged after it was built. Fetch or rebuild it."
             }
             Self::TooLarge { .. } => "Raise --min-rpm if no older rpm has to read it.",
+            Self::Busy { .. } => "Try again, with fewer --jobs.",
             Self::AlreadySigned { .. } => "Use --if-signed replace, add or skip.",
             Self::Refused { advice, .. } => advice,
             Self::NeedsSeek { .. } => "Save it to a file first.",

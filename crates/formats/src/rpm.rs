@@ -6,8 +6,9 @@
 //! signature reads no byte of the payload.
 //!
 //! Reading order: `rpm/package.rs` (the file), `header.rs` (the structure that it has twice), `main_header.rs`,
-//! `signature_header.rs` (rewriting, reserve), `signature_read.rs` and `data.rs` (with how much memory), `signatures.rs`, `digests.rs`, `prepare.rs`, `plan.rs`, `verify.rs`.
+//! `signature_header.rs` (rewriting, reserve), `signature_read.rs` and `data.rs`, `budget.rs` (with how much memory), `signatures.rs`, `digests.rs`, `prepare.rs`, `plan.rs`, `verify.rs`.
 
+mod budget;
 mod data;
 mod digests;
 mod hashes;
@@ -51,7 +52,7 @@ pub const MIN_RPM: OptionSpec = OptionSpec {
     value_name: "VERSION",
     choices: &[],
     default: "4.14",
-    help: "Oldest rpm that must read the signed package, as in 4.14: what its limits do not allow is refused",
+    help: "Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused",
     check: |text| limits::Release::parse(text).is_some(),
 };
 

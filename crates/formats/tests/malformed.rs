@@ -408,7 +408,8 @@ fn package_whose_payload_no_digest_covers() {
 
 #[test]
 fn payload_that_is_missing_is_found_without_being_asked_for() {
-    let mut package = Package(fixture("rpm/gru_test-1.0.0.x86_64.rpm"));
+    // Without a size and an MD5 that would tell.
+    let mut package = Package::good().renamed(1000, 1001).renamed(1004, 1003);
     let header = package.main_header();
     let end = header + 16 + 16 * package.number(header + 8) as usize + package.number(header + 12) as usize;
     package.0.truncate(end);

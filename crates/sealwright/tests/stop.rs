@@ -79,10 +79,16 @@ fn a_signal_ends_a_wait_for_standard_input_at_once() {
         // The store is open: the key is looked up, and standard input is next.
         wait_for_open(&child, "store.db");
         std::thread::sleep(Duration::from_millis(500));
+        let begun = Instant::now();
         signal(&child, name);
         let (code, said) = ended(child);
         assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("stopped"), "{said}");
+        assert!(said.contains("stopped") && !said.contains("WARN"), "{said}");
+        assert!(
+            begun.elapsed() < Duration::from_millis(1900),
+            "the signer was waited for: {:?}",
+            begun.elapsed()
+        );
     }
     assert_eq!(home.log_size(), 0);
 }

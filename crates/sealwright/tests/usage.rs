@@ -54,7 +54,7 @@ fn key_names_and_user_ids_that_break_the_rules_are_wrong_usage() {
 fn a_value_that_an_option_does_not_take_is_refused_with_those_it_takes() {
     let home = home();
     let ran = home.run(&["sign", "--key", ED25519.name, "--min-rpm", "4", "x.rpm"]);
-    usage(&ran, &["min-rpm", "4.14"]);
+    usage(&ran, &["min-rpm", "4.4 or later", "4.14"]);
 }
 
 #[test]
@@ -107,6 +107,7 @@ fn key_and_keyring_files_are_named_when_they_cannot_be_used() {
             let ran = home.run(&arguments);
             ran.failed_saying(&[bad]);
             assert!(!ran.text().contains("-r."), "{}", ran.text());
+            assert!(bad != "dir" || ran.text().contains("Name the file itself."), "{}", ran.text());
         }
     }
     home.run(&["verify", "--keyring", "notes", PACKAGE]).failed_saying(&["notes"]);

@@ -17,6 +17,7 @@
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sealwright_proto::status::Code;
 use sealwright_store::Store;
@@ -43,11 +44,14 @@ pub use signer_client::Launcher;
 pub struct Config {
     /// Most bytes of requests in work at once, over all connections; further ones wait unread.
     pub request_bytes_in_work_max: u32,
+    /// A signer that holds a request to sign and answers nobody for so long counts as dead: it is replaced, and the
+    /// next one is asked. Longer than four full batches take on a slow machine.
+    pub signer_silence_max: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { request_bytes_in_work_max: 32 << 20 }
+        Self { request_bytes_in_work_max: 32 << 20, signer_silence_max: Duration::from_secs(40) }
     }
 }
 
@@ -110,7 +114,9 @@ impl Front {
         let largest = sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX.div_ceil(1024);
         let kib = usize::try_from(config.request_bytes_in_work_max.div_ceil(1024)).unwrap_or(usize::MAX);
         let kib = kib.max(largest).min(Semaphore::MAX_PERMITS);
-        let signer = signer_client::SignerClient::connect(signer, launcher).await.map_err(Error::Signer)?;
+        let silence_max = config.signer_silence_max;
+        let signer = signer_client::SignerClient::connect(signer, launcher, silence_max);
+        let signer = signer.await.map_err(Error::Signer)?;
         belong_together(&store, &signer).await?;
         let inner = Inner {
             registry: registry::Registry::new(store.clone()),

@@ -5,6 +5,7 @@
 //! queue, and the next free place takes all of them that fit one frame, people before machines (`queue.rs`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::group::Priority;
@@ -52,8 +53,9 @@ impl SignerClient {
     pub(crate) async fn connect(
         socket: tokio::net::UnixStream,
         launcher: Option<Launcher>,
+        silence_max: Duration,
     ) -> Result<Self, Fault> {
-        let line = Line::open(socket).await?;
+        let line = Line::open(socket, silence_max).await?;
         let data_key_id = line.data_key_id();
         let has_history = line.has_history();
         let link = Link::start(line, launcher);
@@ -123,6 +125,10 @@ fn other_answer() -> Fault {
 
 fn gone() -> Fault {
     Fault::new(Code::SignerGone, "the signer process ended with the request in its hands")
+}
+
+fn silent() -> Fault {
+    Fault::new(Code::SignerGone, "the signer process answered nobody for too long")
 }
 
 fn too_late() -> Fault {

@@ -20,6 +20,8 @@ use crate::source::{Entry, Place};
 
 /// Suffixes of detached signatures: armored, binary.
 pub const SUFFIXES: [&str; 2] = [".asc", ".sig"];
+/// Its role in errors.
+pub(crate) const SIGNATURE_FILE: &str = "the signature file";
 /// Longest signature file in bytes: room for a hundred signatures.
 pub const SIDECAR_BYTES_MAX: u64 = 1 << 20;
 
@@ -70,12 +72,12 @@ impl Beside {
     /// It is there, and is not a readable regular file of at most [`SIDECAR_BYTES_MAX`].
     pub fn read(&self, suffix: &str) -> Result<Option<Vec<u8>>, Error> {
         match SourceFile::open_in(Arc::clone(&self.dir), self.dir_path.clone(), self.with(suffix)) {
-            Ok(file) => file.read_all("the signature file", SIDECAR_BYTES_MAX).map(Some),
+            Ok(file) => file.read_all(SIGNATURE_FILE, SIDECAR_BYTES_MAX).map(Some),
             Err(Error::Missing) => Ok(None),
             Err(error) => Err(error),
         }
         .map_err(|source| Error::Beside {
-            what: "the signature file",
+            what: SIGNATURE_FILE,
             path: self.path(suffix),
             source: Box::new(source),
         })
@@ -166,7 +168,8 @@ fn is_signatures(bytes: &[u8]) -> bool {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii();
     let is_binary =
         bytes.first().is_some_and(|first| first & 0x80 != 0) && text.len() == bytes.trim_ascii().len();
-    if !is_binary && !(text.starts_with(BEGIN) && text.ends_with(END)) {
+    let is_armored = text.starts_with(BEGIN) && text.ends_with(END);
+    if !(is_binary || is_armored) {
         return false;
     }
     armor::decode_or_binary(bytes)

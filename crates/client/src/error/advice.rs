@@ -4,6 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::apply::sidecar::SIGNATURE_FILE;
 use crate::error::{Content, Error, FileKind, Kept};
 
 impl Error {
@@ -15,13 +16,7 @@ impl Error {
             Self::DanglingLink { .. } => "Mend or remove the link.",
             Self::NotAFile { kind: FileKind::Directory } => "Name the files in it, or use -r.",
             Self::NotAFile { .. } => "Name a regular file.",
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                "Grant access to this user."
-            }
-            Self::Io { source, .. } if too_many_open(source) => {
-                "Raise the limit of open files with ulimit -n, or use fewer --jobs."
-            }
-            Self::Io { .. } => "See what the operating system says, then try again.",
+            Self::Io { source, .. } => of_io(source),
             Self::Locked => "Try again when the other one has finished.",
             Self::Changed { .. } => "Try again when nobody else works on the file.",
             Self::DirectoryNotWritable(_) => "Grant access or use --output DIR.",
@@ -53,11 +48,7 @@ impl Error {
             Self::TooManyFiles { .. } => "Sign them in several calls.",
             Self::TooDeep { .. } => "Name the deeper directory itself.",
             Self::TooLarge { .. } => "Check that it is the right file.",
-            Self::UnknownContent { content: Content::WebPage } => {
-                "Fetch the file again; the server sent an error page."
-            }
-            Self::UnknownContent { content: Content::Signature } => "Name the file that it signs.",
-            Self::UnknownContent { .. } => "For a signature in a file of its own, use --format detached.",
+            Self::UnknownContent { content } => of_content(*content),
             Self::NothingToStrip { .. } => {
                 "Only packages hold signatures to strip; a signature beside a file (.asc, .sig) is removed like any file."
             }
@@ -74,10 +65,10 @@ impl Error {
             }
             Self::Encrypt => "Restart the server, then try again.",
             Self::NotApplied { source, .. } | Self::SignedFile { source, .. } => source.advice(),
-            Self::Beside { source, .. } => match &**source {
-                Self::NotAFile { .. } => "A file must be there, or nothing.",
-                other => other.advice(),
-            },
+            Self::Beside { what, source, .. } if matches!(**source, Self::NotAFile { .. }) => {
+                if *what == SIGNATURE_FILE { "Move it away." } else { "Name the file itself." }
+            }
+            Self::Beside { source, .. } => source.advice(),
             Self::NotASignature { .. } => {
                 "Move it away, or use --output DIR to write the signature elsewhere."
             }
@@ -88,8 +79,41 @@ impl Error {
     }
 }
 
-/// This process, or the whole machine, has as many open files as it may.
-fn too_many_open(error: &io::Error) -> bool {
+fn of_io(error: &io::Error) -> &'static str {
     let code = error.raw_os_error();
-    [Errno::MFILE, Errno::NFILE].iter().any(|errno| code == Some(errno.raw_os_error()))
+    // This process, or the whole machine, has as many open files as it may.
+    let too_many_open = [Errno::MFILE, Errno::NFILE].iter().any(|errno| code == Some(errno.raw_os_error()));
+    if too_many_open {
+        "Raise the limit of open files with ulimit -n, or use fewer --jobs."
+    } else if error.kind() == io::ErrorKind::PermissionDenied {
+        "Grant access to this user."
+    } else {
+        "See what the operating system says, then try again."
+    }
+}
+
+const fn of_content(content: Content) -> &'static str {
+    match content {
+        Content::WebPage => "Fetch the file again; the server sent an error page.",
+        Content::Signature => "Name the file that it signs.",
+        Content::Empty | Content::Other => "For a signature in a file of its own, use --format detached.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn too_many_open_files_are_told_from_other_failures() {
+        let advice = |errno: Errno| {
+            let error = io::Error::from_raw_os_error(errno.raw_os_error());
+            Error::io("read", Path::new("x"), error).advice().to_owned()
+        };
+        assert!(advice(Errno::MFILE).contains("ulimit -n"));
+        assert!(advice(Errno::ACCESS).contains("access"));
+        assert!(!advice(Errno::IO).contains("ulimit"));
+    }
 }

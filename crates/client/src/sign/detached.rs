@@ -67,10 +67,11 @@ impl Signer {
         let Some(format) = self.request.format.and_then(sealwright_formats::by_name) else {
             return Err(Error::StreamWithoutFormat);
         };
-        let this = Arc::clone(self);
+        // Not `self`: a thread that waits for input after a stop must not keep the connection open.
+        let (options, certificate) = (self.request.options.clone(), self.certificate.clone());
         let reading = blocking(move || {
             let mut reader = Counted::new(reader);
-            let made = format.prepare_stream(&mut reader, &this.request.options, &this.certificate);
+            let made = format.prepare_stream(&mut reader, &options, &certificate);
             (made, reader.read_bytes())
         });
         let (preparation, read_bytes) = tokio::select! {

@@ -38,9 +38,8 @@ pub(crate) fn read(path: &Path, what: &'static str, max: u64) -> Result<Whole, E
 }
 
 fn open(path: &Path, what: &'static str, max: u64) -> Result<(Zeroizing<Vec<u8>>, Option<u32>), Error> {
-    let io = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => Error::Missing,
-        _ => Error::io("read", path, error),
+    let io = |error: io::Error| {
+        if error.kind() == io::ErrorKind::NotFound { Error::Missing } else { Error::io("read", path, error) }
     };
     let file = File::open(path).map_err(io)?;
     let meta = file.metadata().map_err(io)?;

@@ -4,6 +4,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::budget::Buffer;
+
 /// Zero bytes are written in pieces of this length.
 const ZEROS: [u8; 4096] = [0; 4096];
 
@@ -20,14 +22,14 @@ enum Bytes {
     /// Small, or made by us.
     Own(Vec<u8>),
     /// In the buffer that holds the header.
-    Part(Arc<Vec<u8>>, Range<usize>),
+    Part(Arc<Buffer>, Range<usize>),
     /// Left in the file: its length, and how many of its strings are not empty.
     Left { len: usize, filled: usize },
 }
 
 impl Data {
     /// These bytes of the buffer of a header.
-    pub(super) const fn part(buffer: Arc<Vec<u8>>, range: Range<usize>) -> Self {
+    pub(super) const fn part(buffer: Arc<Buffer>, range: Range<usize>) -> Self {
         Self { bytes: Bytes::Part(buffer, range), zeros: 0 }
     }
 
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn data_are_the_same_however_they_are_held() {
-        let buffer = Arc::new(vec![9, 1, 2, 0, 0, 0, 9]);
+        let buffer = Arc::new(vec![9, 1, 2, 0, 0, 0, 9].into());
         let part = Data::part(Arc::clone(&buffer), 1..6);
         assert_eq!(part, Data::from(vec![1, 2, 0, 0, 0]));
         assert_ne!(part, Data::from(vec![1, 2, 0, 0, 1]));
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn cutting_and_growing_gives_zeros_back() {
-        for mut data in [Data::part(Arc::new(vec![7; 20]), 0..20), Data::from(vec![7; 20])] {
+        for mut data in [Data::part(Arc::new(vec![7; 20].into()), 0..20), Data::from(vec![7; 20])] {
             data.set_len(10);
             assert_eq!(all(&data), [7; 10]);
             data.set_len(9000);

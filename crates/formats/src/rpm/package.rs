@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use super::budget::Buffer;
 use super::hashes::Hashes;
 use super::header::read;
 use super::limits::LEAD_BYTES;
@@ -36,7 +37,7 @@ const LEAD_SIGNATURE_TYPE: u16 = 5;
 pub(super) struct Package {
     pub(super) signature: SignatureHeader,
     /// The signature header as it is in the file, padding included; empty if it was only looked at.
-    pub(super) signature_bytes: Arc<Vec<u8>>,
+    pub(super) signature_bytes: Arc<Buffer>,
     pub(super) main: MainHeader,
     pub(super) found: Vec<Found>,
     /// Over the main header.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 
+use super::budget::Buffer;
 use super::limits::{LEAD_BYTES, Release};
 use super::signature_header::{GROWN_BYTES_MAX, Item, SignatureHeader};
 use super::signatures::{Covers, encode};
@@ -21,7 +22,7 @@ pub(super) struct RpmPlan {
     /// The signature header without signatures.
     pub(super) base: SignatureHeader,
     /// The bytes that it has now, padding included.
-    pub(super) old: Arc<Vec<u8>>,
+    pub(super) old: Arc<Buffer>,
     /// Signature entries that stay as they are.
     pub(super) kept: Vec<Item>,
     /// Strings of tag 278 that stay.
@@ -199,7 +200,7 @@ impl Plan for RpmPlan {
 }
 
 /// The edits that turn `old` into the header without its signatures.
-pub(super) fn strip_edits(base: SignatureHeader, old: Arc<Vec<u8>>, file_len: u64) -> Result<Edits, Error> {
+pub(super) fn strip_edits(base: SignatureHeader, old: Arc<Buffer>, file_len: u64) -> Result<Edits, Error> {
     let (kept, kept_strings, slots) = (Vec::new(), Vec::new(), Vec::new());
     let plan = RpmPlan { base, old, kept, kept_strings, slots, release: Release::NEWEST, file_len };
     plan.edits(&plan.base)

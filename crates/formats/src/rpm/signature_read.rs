@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::budget::Buffer;
 use super::data::Data;
 use super::header::{ENTRY_BYTES, Entry, Fields, Index, Intro, Kind, Which, is_trailer, malformed, read};
 use super::limits::{LEAD_BYTES, Release, SHOWN_BYTES_MAX, SIGNATURE_DATA_BYTES_MAX, SIGNATURE_ENTRIES_MAX};
@@ -44,7 +45,7 @@ pub(super) struct Loaded {
     /// Where the main header starts.
     pub(super) main_start: u64,
     /// Its bytes, padding included; none if it was only looked at.
-    pub(super) bytes: Arc<Vec<u8>>,
+    pub(super) bytes: Arc<Buffer>,
 }
 
 /// Reads it.
@@ -61,10 +62,13 @@ pub(super) fn load(source: &dyn ReadAt, load: Load) -> Result<Loaded, Error> {
     if main_start > have {
         return Err(Error::Truncated { what: WHICH.name, need: main_start, have });
     }
-    let bytes = match load {
-        Load::Whole(_) => read_vec(source, LEAD_BYTES, main_start)?,
-        Load::Look => Vec::new(),
+    let mut bytes = match load {
+        Load::Whole(_) => Buffer::zeroed(main_start.saturating_sub(LEAD_BYTES))?,
+        Load::Look => Buffer::from(Vec::new()),
     };
+    if !bytes.is_empty() {
+        read(source, LEAD_BYTES, bytes.as_mut())?;
+    }
     let index = read_vec(source, intro.index_start(), intro.store_start())?;
     let index = Index::parse(&index, intro, WHICH, tags::HEADER_SIGNATURES)?;
     let tail = read_vec(source, intro.end(), main_start)?;
@@ -149,7 +153,7 @@ fn is_readable_trailer(bytes: [u8; ENTRY_BYTES], entries: u32) -> bool {
 /// The data area of the header.
 struct Store<'a> {
     source: &'a dyn ReadAt,
-    buffer: Arc<Vec<u8>>,
+    buffer: Arc<Buffer>,
     load: Load,
     intro: Intro,
     /// Bytes held under [`Load::Look`].
@@ -221,7 +225,7 @@ impl Store<'_> {
         match self.load {
             Load::Whole(_) => {
                 let at = u64::try_from(self.in_buffer(offset)).unwrap_or(u64::MAX);
-                read(self.buffer.as_ref(), at, to)
+                read(&**self.buffer, at, to)
             }
             Load::Look => read(self.source, self.intro.store_start().saturating_add(offset), to),
         }

@@ -174,9 +174,10 @@ fn output_directory(args: &Args) -> Result<Option<OutputDirectory>, Failure> {
 /// Why `--output` cannot be used.
 pub(crate) fn no_output(error: &Error) -> Failure {
     let what = format!("--output: {}", Failure::chain(error));
-    match error {
-        Error::OutputNotADirectory { .. } => Failure::usage(what, error.advice()),
-        _ => Failure::failed(what, error.advice()),
+    if matches!(error, Error::OutputNotADirectory { .. }) {
+        Failure::usage(what, error.advice())
+    } else {
+        Failure::failed(what, error.advice())
     }
 }
 

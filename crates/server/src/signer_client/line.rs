@@ -14,13 +14,16 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::{gone, other_answer, too_late};
+use super::{gone, other_answer, silent, too_late};
 
 /// Frames that wait to be written; the queue in front of them does the batching.
 const FRAMES_QUEUED_MAX: usize = 8;
 
 /// How long the signer may take to say that it is ready: it opens its keys and tests each algorithm once.
 const READY_DEADLINE: Duration = Duration::from_secs(60);
+
+/// Pause before the second look at a signer that answers nobody.
+const SILENCE_LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The protocol that we speak.
 const PROTOCOL_VERSION: u32 = 1;
@@ -31,6 +34,7 @@ pub(super) struct Line {
     waiting: Arc<Waiting>,
     data_key_id: Arc<str>,
     has_history: bool,
+    silence_max: Duration,
 }
 
 impl Line {
@@ -38,7 +42,7 @@ impl Line {
     ///
     /// # Errors
     /// What the signer says that keeps it from serving; [`Code::SignerGone`], [`Code::DeadlineExceeded`].
-    pub(super) async fn open(socket: UnixStream) -> Result<Self, Fault> {
+    pub(super) async fn open(socket: UnixStream, silence_max: Duration) -> Result<Self, Fault> {
         let (mut reading, writing) = socket.into_split();
         let greeting = tokio::time::timeout(READY_DEADLINE, read_one(&mut reading));
         let ready = ready(greeting.await.map_err(|_| too_late())?)?;
@@ -48,12 +52,39 @@ impl Line {
         tokio::spawn(read_all(reading, Arc::clone(&waiting)));
         tokio::spawn(write_all(writing, queued, Arc::clone(&waiting)));
         let (data_key_id, has_history) = (ready.data_key_id.into(), ready.has_history);
-        Ok(Self { frames, waiting, data_key_id, has_history })
+        Ok(Self { frames, waiting, data_key_id, has_history, silence_max })
+    }
+
+    /// Waits until nothing has been answered for too long. Then it looks once more a little later: it may have been
+    /// this process that stood still (Ctrl-Z), with the answers waiting in the socket.
+    async fn silence(&self) {
+        let asked = Instant::now();
+        let mut looked_again = false;
+        loop {
+            let heard = self.waiting.state().last_answer.map_or(asked, |last| last.max(asked));
+            let Some(until) = heard.checked_add(self.silence_max) else {
+                return std::future::pending().await;
+            };
+            if until > Instant::now() {
+                looked_again = false;
+                tokio::time::sleep_until(until).await;
+            } else if looked_again {
+                return;
+            } else {
+                looked_again = true;
+                tokio::time::sleep(SILENCE_LOOK_AGAIN).await;
+            }
+        }
     }
 
     /// The data key under which it seals, in hexadecimal.
     pub(super) fn data_key_id(&self) -> Arc<str> {
         Arc::clone(&self.data_key_id)
+    }
+
+    /// See [`crate::Config::signer_silence_max`].
+    pub(super) const fn silence_max(&self) -> Duration {
+        self.silence_max
     }
 
     /// Whether keys have signed under its root key.
@@ -69,6 +100,8 @@ impl Line {
         deadline: Instant,
     ) -> Result<Response, Fault> {
         let (id, answer) = self.waiting.enter()?;
+        // Making a key may take its time alone.
+        let is_sign = matches!(request, Some(to_signer::Request::Sign(_)));
         let message = wire::ToSigner { id, request: request.take() };
         let frame = frame::encode(&message);
         *request = message.request;
@@ -83,7 +116,16 @@ impl Line {
             self.frames.send(frame).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())
         };
-        let answered = tokio::time::timeout_at(deadline, answered).await.unwrap_or_else(|_| Err(too_late()));
+        let answered = tokio::time::timeout_at(deadline, answered);
+        let answered = tokio::select! {
+            biased;
+            answered = answered => answered.unwrap_or_else(|_| Err(too_late())),
+            () = self.silence(), if is_sign => {
+                tracing::warn!(silence_s = self.silence_max.as_secs(), "the signer answers nobody; it counts as dead");
+                self.waiting.close();
+                Err(silent())
+            }
+        };
         self.waiting.leave(id);
         match answered? {
             Response::Failure(failure) => Err(failure.into()),
@@ -106,7 +148,7 @@ impl Line {
 
     /// Whether it ever answered a request.
     pub(super) fn has_answered(&self) -> bool {
-        self.waiting.state().answered
+        self.waiting.state().last_answer.is_some()
     }
 }
 
@@ -141,7 +183,7 @@ struct Waiting {
 #[derive(Default)]
 struct WaitingState {
     gone: bool,
-    answered: bool,
+    last_answer: Option<Instant>,
     last_id: u64,
     answers: HashMap<u64, oneshot::Sender<Response>>,
 }
@@ -170,7 +212,7 @@ impl Waiting {
     /// An answer to nobody came after its deadline.
     fn answer(&self, id: u64, response: Response) {
         let mut state = self.state();
-        state.answered = true;
+        state.last_answer = Some(Instant::now());
         let waiting = state.answers.remove(&id);
         drop(state);
         if let Some(waiting) = waiting {

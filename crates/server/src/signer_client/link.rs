@@ -50,8 +50,8 @@ impl Link {
     pub(super) fn start(line: Line, launcher: Option<Launcher>) -> Self {
         let line = Arc::new(line);
         let (sender, state) = watch::channel(State::Present(Arc::clone(&line)));
-        let data_key_id = line.data_key_id();
-        tokio::spawn(Supervisor { state: sender, launcher, data_key_id, failures: 0 }.run(line));
+        let first = First { data_key_id: line.data_key_id(), silence_max: line.silence_max() };
+        tokio::spawn(Supervisor { state: sender, launcher, first, failures: 0 }.run(line));
         Self { state }
     }
 
@@ -97,11 +97,18 @@ impl State {
     }
 }
 
+/// What the next signer has in common with the first.
+#[derive(Clone)]
+struct First {
+    /// The stored keys are sealed under it.
+    data_key_id: Arc<str>,
+    silence_max: Duration,
+}
+
 struct Supervisor {
     state: watch::Sender<State>,
     launcher: Option<Launcher>,
-    /// Of the first signer; the stored keys are sealed under it.
-    data_key_id: Arc<str>,
+    first: First,
     /// In a row: attempts to start that failed, and signers that died without having answered.
     failures: u32,
 }
@@ -135,7 +142,7 @@ impl Supervisor {
         let given_up = tokio::time::sleep_until(now.checked_add(AWAY_MAX).unwrap_or(now));
         tokio::pin!(given_up);
         loop {
-            let attempt = launch(pause(self.failures), Arc::clone(launcher), Arc::clone(&self.data_key_id));
+            let attempt = launch(pause(self.failures), Arc::clone(launcher), self.first.clone());
             tokio::pin!(attempt);
             let launched = loop {
                 tokio::select! {
@@ -186,20 +193,22 @@ fn pause(failures: u32) -> Duration {
 }
 
 /// One attempt, after a pause.
-async fn launch(pause: Duration, launcher: Launcher, data_key_id: Arc<str>) -> Result<Line, Fault> {
+async fn launch(pause: Duration, launcher: Launcher, first: First) -> Result<Line, Fault> {
     tokio::time::sleep(pause).await;
     let failed = |error: &std::io::Error| Fault::new(Code::SignerGone, error.to_string());
     let ended = |_| Fault::new(Code::Internal, "what starts the signer has panicked");
     let socket = tokio::task::spawn_blocking(move || launcher()).await.map_err(ended)?;
     let socket = socket.map_err(|error| failed(&error))?;
     socket.set_nonblocking(true).map_err(|error| failed(&error))?;
-    let line = Line::open(UnixStream::from_std(socket).map_err(|error| failed(&error))?).await?;
-    if line.data_key_id() == data_key_id {
+    let socket = UnixStream::from_std(socket).map_err(|error| failed(&error))?;
+    let line = Line::open(socket, first.silence_max).await?;
+    if line.data_key_id() == first.data_key_id {
         return Ok(line);
     }
     let message = format!(
-        "the signer that was started again has data key {}; the keys here are sealed under {data_key_id}",
-        line.data_key_id()
+        "the signer that was started again has data key {}; the keys here are sealed under {}",
+        line.data_key_id(),
+        first.data_key_id
     );
     Err(Fault::new(Code::StoreMismatch, message))
 }

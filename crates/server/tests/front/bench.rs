@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use sealwright_crypto::algorithm::HashAlgorithm;
@@ -21,7 +22,7 @@ use uuid::Uuid;
 use crate::peer::{self, Act, Counts, OnSign};
 
 /// Less than the largest message: front takes that much then, one at a time.
-const CONFIG: Config = Config { request_bytes_in_work_max: 1 };
+const CONFIG: Config = Config { request_bytes_in_work_max: 1, signer_silence_max: Duration::from_secs(5) };
 
 pub(crate) struct Bench {
     pub(crate) front: Front,

@@ -206,6 +206,20 @@ async fn a_signer_that_dies_is_started_again_and_the_request_in_its_hands_is_sig
 }
 
 #[tokio::test]
+async fn a_signer_that_hangs_is_replaced_and_the_request_in_its_hands_is_signed() {
+    let (launcher, started) = launcher(|number| if number == 0 { Act::Forget } else { Act::Sign });
+    let bench = Bench::start_with(launcher).await;
+    bench.create("release").await;
+    let groups: Vec<Group> = (0..20_u8).map(|n| group("release", &[&[n]])).collect();
+    let begun = Instant::now();
+    for answer in bench.sign_all(&groups).await {
+        assert_eq!(signatures(&answer).len(), 1);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(18), "{:?}", begun.elapsed());
+    assert_eq!((started.load(Ordering::SeqCst), bench.log_size().await), (2, 20));
+}
+
+#[tokio::test]
 async fn a_request_outlives_one_death_of_the_signer() {
     let (launcher, started) = launcher(|number| if number == 0 { Act::Die } else { Act::Sign });
     let bench = Bench::start_with(launcher).await;

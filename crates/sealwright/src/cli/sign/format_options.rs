@@ -41,9 +41,9 @@ impl FormatArgs {
         let mut options = FormatOptions::default();
         for spec in specs() {
             if let Some((_, value)) = self.given.iter().find(|(name, _)| *name == spec.name) {
-                options.set(spec, value).map_err(|error| {
-                    Failure::usage(error.to_string(), format!("{}. {}", spec.help, accepted(spec)))
-                })?;
+                options
+                    .set(spec, value)
+                    .map_err(|error| Failure::usage(error.to_string(), format!("{}.", spec.help)))?;
             }
         }
         Ok(options)
@@ -57,15 +57,6 @@ impl FormatArgs {
 
 fn specs() -> impl Iterator<Item = &'static OptionSpec> {
     FORMATS.iter().flat_map(|format| format.options())
-}
-
-/// What values an option takes.
-fn accepted(spec: &OptionSpec) -> String {
-    if spec.choices.is_empty() {
-        format!("Write it in full, as in {0} (the default is {0}).", spec.default)
-    } else {
-        format!("It is one of {}.", spec.choices.join(", "))
-    }
 }
 
 fn argument(spec: &'static OptionSpec) -> Arg {
