@@ -23,6 +23,7 @@ mod prepare;
 mod signature_header;
 mod signature_read;
 mod signatures;
+mod tag_types;
 mod tags;
 mod verify;
 

@@ -387,6 +387,13 @@ fn tag_of_another_type_than_rpm_takes() {
 }
 
 #[test]
+fn tag_of_the_main_header_that_has_another_type() {
+    let package = Package::good();
+    let at = package.entry(package.main_header(), 1000) + 4;
+    package.set(at, 7).must_be_refused_for("not the type of its tag (tag 1000, type 7");
+}
+
+#[test]
 fn package_whose_main_header_no_digest_covers() {
     let package = Package::good().renamed(269, 280).renamed(273, 281);
     let key = Signer::ed25519().certificate;

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::limits::ARRAY_COUNT_MAX;
-use super::tags;
+use super::{tag_types, tags};
 use crate::error::Error;
 use crate::source::ReadAt;
 
@@ -26,6 +26,8 @@ pub(super) struct Which {
     pub(super) entries_max: u32,
     /// Largest store in bytes.
     pub(super) data_bytes_max: u32,
+    /// Whether rpm demands the right type of the tags that it knows.
+    pub(super) typed: bool,
 }
 
 /// How large a header is, from its intro; both numbers are within the limits and inside the file.
@@ -209,6 +211,9 @@ impl Index {
             let entry =
                 fields.check(data_bytes, offset_min).map_err(|reason| malformed(which, at, reason))?;
             offset_min = entry.offset.saturating_add(entry.fixed_bytes().unwrap_or(u64::from(entry.count)));
+            if which.typed && !tag_types::fits(entry.tag, entry.kind) {
+                return Err(malformed(which, at, format!("not the type of its tag ({fields})")));
+            }
             if !seen.insert(entry.tag) {
                 return Err(malformed(which, at, format!("tag {} occurs twice", entry.tag)));
             }

@@ -10,8 +10,12 @@ use super::tags;
 use crate::error::Error;
 use crate::source::{ReadAt, for_each_chunk};
 
-const WHICH: Which =
-    Which { name: "main header", entries_max: MAIN_ENTRIES_MAX, data_bytes_max: MAIN_DATA_BYTES_MAX };
+const WHICH: Which = Which {
+    name: "main header",
+    entries_max: MAIN_ENTRIES_MAX,
+    data_bytes_max: MAIN_DATA_BYTES_MAX,
+    typed: true,
+};
 
 /// A main header that was read once, checked and hashed.
 #[derive(Debug)]

@@ -16,6 +16,8 @@ pub(super) const WHICH: Which = Which {
     name: "signature header",
     entries_max: SIGNATURE_ENTRIES_MAX,
     data_bytes_max: SIGNATURE_DATA_BYTES_MAX,
+    // Its numbers mean other things in a main header.
+    typed: false,
 };
 
 /// Text is searched for its end in pieces of this many bytes.
