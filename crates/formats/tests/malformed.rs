@@ -394,6 +394,14 @@ fn tag_of_the_main_header_that_has_another_type() {
 }
 
 #[test]
+fn tag_of_the_signature_header_in_the_main_header_too() {
+    let package = Package::good();
+    // RPMVERSION becomes SHA1HEADER; both are text.
+    let at = package.entry(package.main_header(), 1064);
+    package.set(at, 269).must_not_be_vouched_for("rpm does not take tag 269 here");
+}
+
+#[test]
 fn package_whose_main_header_no_digest_covers() {
     let package = Package::good().renamed(269, 280).renamed(273, 281);
     let key = Signer::ed25519().certificate;

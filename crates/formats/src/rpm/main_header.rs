@@ -25,6 +25,8 @@ pub(super) struct MainHeader {
     pub(super) end: u64,
     /// Entries, the region included.
     pub(super) entries: u32,
+    /// Which of [`tags::MERGED`] it has, and their twins.
+    merged: Vec<(u32, Option<u32>)>,
     kept: Vec<Kept>,
 }
 
@@ -70,7 +72,23 @@ impl MainHeader {
         if !trailer.first_chunk().is_some_and(|bytes| is_trailer(*bytes, region.tag, intro.entries)) {
             return Err(malformed(WHICH, intro.start, "its region does not cover the index"));
         }
-        Ok(Self { start, end: intro.end(), entries: intro.entries, kept })
+        let has = |(tag, _): &(u32, Option<u32>)| index.entries.iter().any(|entry| entry.tag == *tag);
+        let merged = tags::MERGED.into_iter().filter(has).collect();
+        Ok(Self { start, end: intro.end(), entries: intro.entries, merged, kept })
+    }
+
+    /// Refuses tags that belong into the signature header: rpm does not load such a package.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`].
+    pub(super) fn check_merge(&self, in_signature_header: impl Fn(u32) -> bool) -> Result<(), Error> {
+        match self.merged.iter().find(|(_, twin)| twin.is_none_or(&in_signature_header)) {
+            Some((tag, _)) => {
+                let reason = format!("rpm does not take tag {tag} here, or not in both headers");
+                Err(malformed(WHICH, self.start, reason))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether it has this tag; only for tags of [`tags::KEPT`].

@@ -42,6 +42,7 @@ pub(super) fn prepare(
         hashes.want_all(&wanted);
     })?;
     package.signature.stripped().check_types()?;
+    package.main.check_merge(|tag| package.signature.find(tag).is_some())?;
     digests::demand_digests(&package.signature, &package.main)?;
     demand(&digests::header(&package.signature, &package.header_hashes))?;
     demand(&digests::sizes(&package.signature, &package.main, package.len))?;

@@ -102,6 +102,26 @@ pub(super) const TYPES: [(u32, Kind, Option<u32>); 15] = [
     (ARCHIVE_SIZE, Kind::Int32, Some(1)),
 ];
 
+/// Tags that a main header has not beside their twin in the signature header, or (no twin) not at all, because loading
+/// a package would give them twice (`lib/package.c`, `headerMergeLegacySigs`).
+pub(super) const MERGED: [(u32, Option<u32>); 15] = [
+    (257, None),
+    (259, None),
+    (261, None),
+    (262, None),
+    (DSA_HEADER, None),
+    (RSA_HEADER, None),
+    (SHA1_HEADER, None),
+    (LONG_SIZE, None),
+    (LONG_ARCHIVE_SIZE, None),
+    (SHA256_HEADER, None),
+    (VERITY_SIGNATURES, None),
+    (VERITY_SIGNATURE_ALGO, None),
+    (1046, Some(ARCHIVE_SIZE)),
+    (5090, Some(FILE_SIGNATURES)),
+    (5091, Some(FILE_SIGNATURE_LENGTH)),
+];
+
 /// Most elements that rpm takes of one of [`TYPES`] (`lib/package.c`, `headerMergeLegacySigs`).
 pub(super) const MERGED_MAX: u32 = 16 << 20;
 

@@ -32,6 +32,7 @@ pub(super) fn verify_package(
         hashes.want_all(&wanted);
     })?;
     package.signature.check_readable()?;
+    package.main.check_merge(|tag| package.signature.find(tag).is_some())?;
     digests::demand_digests(&package.signature, &package.main)?;
     let payload = package.read_payload(source, &wanted)?;
 
