@@ -7,6 +7,7 @@ mod content;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sealwright_formats::error::Error as FormatError;
 use sealwright_proto::status::Fault;
 
 pub use sealwright_proto::status::{Blame, Code, Retry};
@@ -439,12 +440,13 @@ impl Error {
             Self::NotApplied { source, .. }
             | Self::SignedFile { source, .. }
             | Self::Beside { source, .. } => source.blame(),
-            Self::Format(sealwright_formats::error::Error::Internal(_)) | Self::Internal(_) => Blame::Us,
+            Self::Format(FormatError::Internal(_)) | Self::Internal(_) => Blame::Us,
             Self::BadAnswer { .. }
             | Self::AnswerRefused { .. }
             | Self::BadAnswerBytes { .. }
             | Self::SignatureRefused { .. } => Blame::Us,
             Self::Io { .. }
+            | Self::Format(FormatError::Busy { .. } | FormatError::Read { .. })
             | Self::DirectoryNotWritable(_)
             | Self::ReadOnlyFileSystem { .. }
             | Self::NoSpace { .. }
@@ -496,7 +498,11 @@ impl Error {
             Some(code) => code.is_retryable(),
             None => matches!(
                 self,
-                Self::Locked | Self::Changed { .. } | Self::ConnectionLost { .. } | Self::Stopped
+                Self::Locked
+                    | Self::Changed { .. }
+                    | Self::ConnectionLost { .. }
+                    | Self::Stopped
+                    | Self::Format(FormatError::Busy { .. } | FormatError::Read { .. })
             ),
         };
         if can { Retry::Yes } else { Retry::No }
@@ -521,6 +527,15 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_read_and_a_full_budget_are_no_fault_of_the_file_and_can_be_tried_again() {
+        let read = FormatError::Read { offset: 0, source: io::ErrorKind::StaleNetworkFileHandle.into() };
+        for error in [read, FormatError::Busy { limit: 1 }] {
+            let error = Error::from(error);
+            assert_eq!((error.blame(), error.retry()), (Blame::Operator, Retry::Yes), "{error}");
+        }
+    }
 
     #[test]
     fn a_directory_that_cannot_be_written_is_named_with_who_and_mode() {

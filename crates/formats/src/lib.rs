@@ -5,7 +5,8 @@
 //! file --detect--> Format --prepare--> Prepared { items, plan } ... signatures ... plan.output --> Output
 //! ```
 //!
-//! A new format is one file with one `impl Format`, one line in [`FORMATS`], and its fixtures: the command
+//! A new format is one file with one `impl Format`, one line in [`FORMATS`], and its fixtures (and, where it signs
+//! what no other does, a member of `sealwright_crypto::usage::Purpose`, whose number is on the wire): the command
 //! line, detection, conformance tests and fuzz targets take it from the list.
 //!
 //! Reading order: [`source`], [`prepared`], [`splice`], [`options`], then one format: [`rpm`].
