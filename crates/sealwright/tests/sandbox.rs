@@ -180,42 +180,49 @@ fn a_signer_killed_twenty_times_under_load_costs_no_file() {
     let folder = plain.packages(FILES);
     let original = fs::read(fixtures::package(PACKAGE)).unwrap();
     let begun = Instant::now();
-    let mut sign = plain.command(&["sign", "--jobs", "4", "--key", RSA2048.name, "-r", &folder, "--json"]);
-    // Into files: a pipe that nobody reads would fill, and hold the program up.
-    let said = ["said", "complained"].map(|name| plain.work().join(name));
-    let [out, err] = [&said[0], &said[1]].map(|path| fs::File::create(path).unwrap());
-    let mut front = sign.stdout(out).stderr(err).spawn().unwrap();
-    plain.until_signed(&folder, 1);
-    let mut killed = 0;
-    let mut last = 0;
-    while killed < KILLS && front.try_wait().unwrap().is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(180), "it hangs after {killed} kills");
-        if let Some(signer) = plain::children(front.id()).into_iter().find(|pid| *pid != last) {
-            // From before it is ready to well into its work.
-            std::thread::sleep(Duration::from_millis([150, 10, 300, 60, 220][killed % 5]));
-            let _ = tools::run(Command::new("kill").args(["-KILL", &signer.to_string()]));
-            (last, killed) = (signer, killed + 1);
+    let (mut killed, mut last) = (0, 0);
+    // As many rounds as the kills need: a fast machine signs all files between a few of them.
+    while killed < KILLS {
+        let mut sign = plain.command(&[
+            "sign",
+            "--force",
+            "--jobs",
+            "4",
+            "--key",
+            RSA2048.name,
+            "-r",
+            &folder,
+            "--json",
+        ]);
+        // Into files: a pipe that nobody reads would fill, and hold the program up.
+        let said = ["said", "complained"].map(|name| plain.work().join(name));
+        let [out, err] = [&said[0], &said[1]].map(|path| fs::File::create(path).unwrap());
+        let mut front = sign.stdout(out).stderr(err).spawn().unwrap();
+        while killed < KILLS && front.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(300), "it hangs after {killed} kills");
+            if let Some(signer) = plain::children(front.id()).into_iter().find(|pid| *pid != last) {
+                // From before it is ready to well into its work.
+                std::thread::sleep(Duration::from_millis([150, 10, 300, 60, 220][killed % 5]));
+                let killing = tools::run(Command::new("kill").args(["-KILL", &signer.to_string()]));
+                (last, killed) = (signer, killed + usize::from(killing.status.success()));
+            }
+            std::thread::sleep(Duration::from_millis(2));
         }
-        std::thread::sleep(Duration::from_millis(2));
+        let status = front.wait().unwrap();
+        let [stdout, stderr] = said.map(|path| fs::read(path).unwrap());
+        let output = std::process::Output { status, stdout, stderr };
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let failed = stdout.lines().filter(|line| line.contains("signer-gone")).count();
+        let signed = stdout.lines().filter(|line| line.contains("\"status\":\"signed\"")).count();
+        assert_eq!(signed + failed, FILES, "{}", tools::text(&output));
+        assert_eq!(output.status.code(), Some(i32::from(failed > 0)), "{}", tools::text(&output));
     }
-    let status = front.wait().unwrap();
-    let [stdout, stderr] = said.map(|path| fs::read(path).unwrap());
-    let output = std::process::Output { status, stdout, stderr };
-    assert!(begun.elapsed() < Duration::from_secs(240), "{:?}", begun.elapsed());
-    assert_eq!(killed, KILLS, "it was done before: {}", tools::text(&output));
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let failed = stdout.lines().filter(|line| line.contains("signer-gone")).count();
     let rpm = RpmKeys::new(&[RSA2048.public()]);
-    let mut signed = 0;
     for number in 0..FILES {
         let file = plain.work().join(&folder).join(format!("{number}.rpm"));
-        if fs::read(&file).unwrap() != original {
-            assert!(rpm.check(&file).is_signed_and_all_ok(), "{number}");
-            signed += 1;
-        }
+        let untouched = fs::read(&file).unwrap() == original;
+        assert!(untouched || rpm.check(&file).is_signed_and_all_ok(), "{number}");
     }
-    assert_eq!(signed + failed, FILES, "{}", tools::text(&output));
-    assert_eq!(output.status.code(), Some(i32::from(failed > 0)), "{}", tools::text(&output));
     plain.ok(&["sign", "--key", RSA2048.name, "-r", &folder]);
     numbers_are_unique_and_gaps_declared(&plain);
 }
@@ -229,7 +236,7 @@ fn numbers_are_unique_and_gaps_declared(plain: &Plain) {
         let skipped = u64::from_be_bytes(operation[8..16].try_into().unwrap());
         assert!(seen.insert(number, skipped).is_none(), "number {number} twice");
     }
-    assert_eq!(seen.len(), FILES);
+    assert!(seen.len() >= FILES);
     let (newest, skipped) = seen.last_key_value().unwrap();
     let missing = newest - u64::try_from(seen.len()).unwrap();
     assert!(missing > 0 && missing <= *skipped, "{missing} are missing, {skipped} are declared");
