@@ -119,13 +119,18 @@ impl InPlace {
     }
 }
 
-/// Puts the old bytes back, with the time that the file had, and syncs.
+/// Puts the old bytes back, with the time that the file had, and syncs. What is old already is not written: where a
+/// file shares blocks with another, that would need space, and a full disk can be why it is rolled back.
 ///
 /// # Errors
 /// The disk refuses: the record must stay.
 pub(crate) fn roll_back(file: &File, record: &Record) -> io::Result<()> {
     for sector in &record.sectors {
-        file.write_all_at(&sector.old, sector.offset)?;
+        let mut there = vec![0; sector.old.len()];
+        let is_old = file.read_exact_at(&mut there, sector.offset).is_ok() && there == sector.old;
+        if !is_old {
+            file.write_all_at(&sector.old, sector.offset)?;
+        }
     }
     let last_modification = Timespec { tv_sec: record.modified.0, tv_nsec: record.modified.1.into() };
     let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification };

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::apply::in_place::{open_for_undo, roll_back};
 use crate::apply::journal::{Found, Journal, StateDirectory};
-use crate::apply::undo::{Malformed, Record, sha256};
+use crate::apply::undo::{Malformed, Record, State, Undecided};
 use crate::error::Error;
 
 /// One file of an undo record.
@@ -136,34 +136,25 @@ fn one(path: &Path, record: &Record) -> Result<Outcome, Left> {
     if u64::try_from(stat.st_size) != Ok(record.size) {
         return Err(Left::OtherSize);
     }
-    let (olds, news) = sectors(&file, record)?;
-    if news == 0 {
-        return Ok(Outcome::Untouched);
-    }
-    if olds == 0 {
-        rustix::fs::fsync(&file).map_err(|error| Left::Io(error.into()))?;
-        return Ok(Outcome::Completed);
-    }
-    roll_back(&file, record).map_err(Left::Io)?;
-    match sectors(&file, record)? {
-        (_, 0) => Ok(Outcome::RolledBack),
-        (_, _) => Err(Left::Io(io::ErrorKind::InvalidData.into())),
+    match state(&file, record)? {
+        State::Old => Ok(Outcome::Untouched),
+        State::New => {
+            rustix::fs::fsync(&file).map_err(|error| Left::Io(error.into()))?;
+            Ok(Outcome::Completed)
+        }
+        State::Torn => {
+            roll_back(&file, record).map_err(Left::Io)?;
+            match state(&file, record)? {
+                State::Old => Ok(Outcome::RolledBack),
+                State::New | State::Torn => Err(Left::Io(io::ErrorKind::InvalidData.into())),
+            }
+        }
     }
 }
 
-/// How many sectors are old, and how many new.
-fn sectors(file: &File, record: &Record) -> Result<(usize, usize), Left> {
-    let (mut olds, mut news) = (0usize, 0usize);
-    for sector in &record.sectors {
-        let mut there = vec![0; sector.old.len()];
-        file.read_exact_at(&mut there, sector.offset).map_err(Left::Io)?;
-        if there == sector.old {
-            olds = olds.saturating_add(1);
-        } else if sha256(&there) == sector.new {
-            news = news.saturating_add(1);
-        } else {
-            return Err(Left::OtherContent { offset: sector.offset });
-        }
-    }
-    Ok((olds, news))
+fn state(file: &File, record: &Record) -> Result<State, Left> {
+    record.state(|there, offset| file.read_exact_at(there, offset)).map_err(|error| match error {
+        Undecided::Read(error) => Left::Io(error),
+        Undecided::Foreign(offset) => Left::OtherContent { offset },
+    })
 }

@@ -1,5 +1,6 @@
-//! The undo record of files that are written in place: a pure codec, strict, with limits. What is done with it
-//! is in `journal.rs` and `recovery.rs`; why it is as it is in `docs/adr/0010-in-place-and-undo.md`.
+//! The undo record of files that are written in place: a pure codec, strict, with limits; and what the bytes of a
+//! file say about its record. What is done with it is in `journal.rs` and `recovery.rs`; why it is as it is in
+//! `docs/adr/0010-in-place-and-undo.md`.
 //!
 //! ```text
 //! "SEALUNDO" | version u32 = 1 | records u32 | record... | SHA-256 of everything before it
@@ -54,6 +55,55 @@ pub struct Sector {
     pub old: Vec<u8>,
     /// SHA-256 of what will be there.
     pub new: [u8; 32],
+}
+
+/// What a file is to its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Every sector is old: nothing was written. A record without sectors says so too.
+    Old,
+    /// Every sector is new: everything was written.
+    New,
+    /// Every sector is old or new, and there are both: it was being written. Only now may old bytes be written back.
+    Torn,
+}
+
+/// Why it cannot be said what a file is to its record: nothing may be written to it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Undecided<E> {
+    /// It cannot be read.
+    Read(E),
+    /// The sector at this offset is neither old nor new.
+    Foreign(u64),
+}
+
+impl Record {
+    /// Compares every sector of the record with the file. `read` fills a buffer with the file's bytes from an offset.
+    ///
+    /// # Errors
+    /// [`Undecided`].
+    pub fn state<E>(
+        &self,
+        mut read: impl FnMut(&mut [u8], u64) -> Result<(), E>,
+    ) -> Result<State, Undecided<E>> {
+        let (mut some_old, mut some_new) = (false, false);
+        for sector in &self.sectors {
+            let mut there = vec![0; sector.old.len()];
+            read(&mut there, sector.offset).map_err(Undecided::Read)?;
+            let (is_old, is_new) = (there == sector.old, sha256(&there) == sector.new);
+            if !(is_old || is_new) {
+                return Err(Undecided::Foreign(sector.offset));
+            }
+            // One that does not change at all says nothing.
+            some_old |= is_old && !is_new;
+            some_new |= is_new && !is_old;
+        }
+        Ok(match (some_old, some_new) {
+            (_, false) => State::Old,
+            (false, true) => State::New,
+            (true, true) => State::Torn,
+        })
+    }
 }
 
 /// Why bytes are no undo journal.
