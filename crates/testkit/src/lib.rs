@@ -14,7 +14,9 @@
     reason = "this crate is linked into tests alone: a panic is a failed test"
 )]
 
+pub mod effects;
 pub mod fixtures;
 pub mod rpm;
 pub mod sealwright;
 pub mod tools;
+pub mod trace;

@@ -40,6 +40,18 @@ impl Home {
         home
     }
 
+    /// Another home with the same keys and the same past, and a fresh folder for files.
+    ///
+    /// # Panics
+    /// It cannot be copied.
+    #[must_use]
+    pub fn twin(&self) -> Self {
+        let program = self.program.to_str().expect("a path of ours");
+        let twin = Self::new(program);
+        tools::succeed(Command::new("cp").arg("-a").arg(self.home()).arg(twin.home()));
+        twin
+    }
+
     /// The value of `SEALWRIGHT_HOME`.
     #[must_use]
     pub fn home(&self) -> PathBuf {
