@@ -8,9 +8,10 @@
 //!         -> re-read of the changed bytes
 //! ```
 //!
-//! With [`Writing::InPlace`] there is no temporary: an undo record is synced, then the changed bytes are written
-//! into the file itself and synced, then the record goes. The next run undoes what a killed one left half done
-//! ([`recovery`]). Several files are committed as one group, so that they share syncs ([`group`]).
+//! With [`Writing::InPlace`] there is no temporary: space for an undo record is reserved; it is written and synced,
+//! then the changed bytes are written into the file itself and synced, then the record goes. The next run undoes what
+//! a killed one left half done ([`recovery`]). A signature file beside a file goes the way of a temporary
+//! ([`sidecar`]). Several files are committed as one group, so that they share syncs ([`group`]).
 //!
 //! Whatever fails, the temporary is removed and the target stays as it was; only the re-read can fail after the
 //! rename. The file's other hard links keep the old content: [`Written::other_links`] says so.
@@ -26,6 +27,7 @@ pub mod recovery;
 pub mod relink;
 mod replace;
 pub mod sidecar;
+mod space;
 mod target;
 mod temporary;
 pub mod undo;
@@ -40,6 +42,7 @@ use rustix::io::Errno;
 use sealwright_formats::prepared::Room;
 use sealwright_formats::splice::{Edits, Layout};
 
+use crate::apply::group::Job;
 use crate::apply::in_place::InPlace;
 use crate::apply::journal::StateDirectory;
 use crate::apply::replace::Replacement;
@@ -222,7 +225,7 @@ impl Staged {
         match in_place {
             Some(state) => {
                 target::check_mutable(source)?;
-                InPlace::stage(source, room(Layout::Blocks(IN_PLACE_BLOCK_BYTES)), state).map(|_| ())
+                InPlace::check(source, room(Layout::Blocks(IN_PLACE_BLOCK_BYTES)), state).map(|_| ())
             }
             None => target.check_writable(source),
         }
@@ -239,7 +242,7 @@ impl Staged {
     /// # Errors
     /// As for [`Self::stage`], or the source was changed meanwhile.
     pub fn commit(self, edits: Edits) -> Result<Written, Error> {
-        let mut outcomes = group::commit(vec![(self, edits)]);
+        let mut outcomes = group::commit(vec![Job::File(Box::new(self), edits)]);
         outcomes.pop().unwrap_or(Err(Error::Internal("a group of one gave no result")))
     }
 
@@ -260,6 +263,13 @@ impl Staged {
         };
         let path = self.target.path();
         Written { path, size: edits.new_len(), bytes, method, other_links, replaced, notes }
+    }
+
+    const fn in_place(&self) -> Option<&InPlace> {
+        match &self.how {
+            How::Replace(_) => None,
+            How::InPlace(in_place) => Some(in_place),
+        }
     }
 
     fn result(&self) -> &File {

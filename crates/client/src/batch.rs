@@ -16,8 +16,9 @@ use crate::error::Error;
 use crate::sign::{Done, FileReport, Part, Signer};
 use crate::source::{Entry, Listing};
 
-/// Descriptors that one file needs at most: file, directory, temporary, and one for the moment.
-const DESCRIPTORS_OF_A_FILE: usize = 4;
+/// Descriptors that one file needs at most: file, directory, the directory of its signature file, temporary, and one
+/// for the moment.
+const DESCRIPTORS_OF_A_FILE: usize = 5;
 /// Descriptors that are left to the rest of the program: store, sockets, journals.
 const DESCRIPTORS_OF_OTHERS: usize = 16;
 /// Files in hand at once at most: each holds three descriptors and, while it is hashed, a buffer.

@@ -4,11 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use sealwright_formats::splice::Edits;
 use tokio::sync::oneshot;
 
-use crate::apply::group::{self, EDIT_BYTES_MAX, FILES_MAX};
-use crate::apply::{Staged, Written};
+use crate::apply::Written;
+use crate::apply::group::{self, EDIT_BYTES_MAX, FILES_MAX, Job};
 use crate::error::Error;
 
 /// A queue, and the right to work on it.
@@ -20,20 +19,15 @@ pub(crate) struct Committer {
 
 #[derive(Debug)]
 struct Waiting {
-    staged: Staged,
-    edits: Edits,
+    job: Job,
     answer: oneshot::Sender<Result<Written, Error>>,
 }
 
 impl Committer {
     /// Commits one file, with others if others wait. Cancelled, it leaves the file to whoever comes next, or unchanged.
-    pub(crate) async fn commit(&self, staged: Staged, edits: Edits) -> Result<Written, Error> {
+    pub(crate) async fn commit(&self, job: Job) -> Result<Written, Error> {
         let (answer, mut answered) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(Waiting {
-            staged,
-            edits,
-            answer,
-        });
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(Waiting { job, answer });
         loop {
             let turn = self.at_work.lock().await;
             match answered.try_recv() {
@@ -45,9 +39,9 @@ impl Committer {
             }
             let group = self.take();
             let work = move || {
-                let (files, answers): (Vec<_>, Vec<_>) =
-                    group.into_iter().map(|one| ((one.staged, one.edits), one.answer)).unzip();
-                for (answer, outcome) in answers.into_iter().zip(group::commit(files)) {
+                let (jobs, answers): (Vec<Job>, Vec<_>) =
+                    group.into_iter().map(|one| (one.job, one.answer)).unzip();
+                for (answer, outcome) in answers.into_iter().zip(group::commit(jobs)) {
                     // Whoever asked may have been stopped; the file is whole all the same.
                     let _ = answer.send(outcome);
                 }
@@ -64,8 +58,7 @@ impl Committer {
         let mut bytes = 0u64;
         while group.len() < FILES_MAX {
             let Some(next) = waiting.front() else { break };
-            let inserted = next.edits.as_slice().iter().map(|edit| u64::try_from(edit.insert.len()));
-            let more = inserted.map(|len| len.unwrap_or(u64::MAX)).fold(bytes, u64::saturating_add);
+            let more = bytes.saturating_add(next.job.bytes());
             if more > EDIT_BYTES_MAX && !group.is_empty() {
                 break;
             }

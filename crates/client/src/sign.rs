@@ -15,14 +15,15 @@ use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::Usage;
 use sealwright_formats::Format;
-use sealwright_formats::options::SignOptions;
+use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
+use sealwright_formats::options::{IfSigned, SignOptions};
 use sealwright_formats::prepared::{Preparation, Prepared};
 use sealwright_formats::source::ReadAt as _;
 use sealwright_formats::splice::Edits;
 use sealwright_proto::status::{Code, Fault};
 use tokio::sync::Semaphore;
 
-use crate::apply::sidecar::{Beside, StagedSidecar};
+use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
 use crate::apply::{OutputDirectory, Policy, Staged, Target, Written, room_of};
 use crate::batch::Stop;
 use crate::committer::Committer;
@@ -152,7 +153,7 @@ pub(crate) struct Pending {
 
 enum StagedPlace {
     File(Box<Staged>),
-    Sidecar(StagedSidecar, Arc<SourceFile>),
+    Sidecar(Box<StagedSidecar>),
 }
 
 enum Step {
@@ -267,15 +268,12 @@ impl Signer {
         let this = Arc::clone(self);
         let ready = blocking(move || this.finish(pending, answer)).await??;
         drop(permit);
-        let signed = match ready {
-            Ready::Written(signed) => signed,
-            Ready::Commit { staged, edits, log_indexes } => {
-                let log_index = log_indexes.first().copied().unwrap_or_default();
-                let written = self.committer.commit(*staged, edits).await;
-                let not_applied = |source| Error::NotApplied { log_index, source: Box::new(source) };
-                Signed { log_indexes, issuer: self.issuer, written: written.map_err(not_applied)? }
-            }
-        };
+        let Ready { job, log_indexes, notes } = ready;
+        trail.notes.extend(notes);
+        let log_index = log_indexes.first().copied().unwrap_or_default();
+        let not_applied = |source| Error::NotApplied { log_index, source: Box::new(source) };
+        let written = self.committer.commit(job).await.map_err(not_applied)?;
+        let signed = Signed { log_indexes, issuer: self.issuer, written };
         if let Some(target) = target {
             self.links.remember(target, &signed, trail.format);
         }
@@ -382,7 +380,11 @@ impl Signer {
         if self.request.effect == Effect::DryRun {
             return Ok(Step::Done(Done::WouldSign { signatures: prepared.items.len() }));
         }
-        let place = StagedPlace::Sidecar(beside.stage()?, source);
+        let options = &self.request.options;
+        let suffix = format!(".{}", options.format.value(&DETACHED_OUTPUT));
+        let keep = if options.if_signed == IfSigned::Add { Keep::Others } else { Keep::Nothing };
+        let staged = beside.stage(source, suffix, keep, self.packet_len_max()?)?;
+        let place = StagedPlace::Sidecar(Box::new(staged));
         Ok(Step::Ask(Pending { prepared, place, target: None }))
     }
 

@@ -16,8 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use sealwright_client::apply::group::{self, Job};
 use sealwright_client::apply::journal::StateDirectory;
-use sealwright_client::apply::{HardLinks, Policy, Staged, Target, Writing, group};
+use sealwright_client::apply::sidecar::{Beside, Keep};
+use sealwright_client::apply::{HardLinks, Policy, Staged, Target, Writing};
 use sealwright_client::source::file::SourceFile;
 use sealwright_client::source::{Entry, Place};
 use sealwright_formats::prepared::Room;
@@ -25,10 +27,14 @@ use sealwright_formats::splice::{Edit, Edits};
 
 /// Names the folder, in the process that strace watches.
 const FOLDER: &str = "SEALWRIGHT_TEST_FOLDER";
-const IN_PLACE: &str = "SEALWRIGHT_TEST_IN_PLACE";
+/// What is committed there: a word below.
+const WHAT: &str = "SEALWRIGHT_TEST_WHAT";
+const REPLACED: &str = "replaced";
+const IN_PLACE: &str = "in place";
+const SIGNATURE_FILES: &str = "signature files";
 
 /// Calls of one kind in order, each with the path that it is about.
-fn traced(in_place: bool) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
+fn traced(what: &str) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
     let folder = tempfile::tempdir().unwrap();
     for dir in ["work/a", "work/b"] {
         fs::create_dir_all(folder.path().join(dir)).unwrap();
@@ -39,13 +45,17 @@ fn traced(in_place: bool) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
     let log = folder.path().join("log");
     let mut strace = Command::new("strace");
     strace
-        .args(["-f", "-y", "-qq", "-e", "trace=fsync,fdatasync,renameat,pwrite64,unlinkat", "-o"])
+        .args([
+            "-f",
+            "-y",
+            "-qq",
+            "-e",
+            "trace=fsync,fdatasync,fallocate,renameat,renameat2,pwrite64,unlinkat",
+            "-o",
+        ])
         .arg(&log);
     strace.arg(std::env::current_exe().unwrap()).args(["--exact", "the_group_that_strace_watches"]);
-    strace.env(FOLDER, folder.path());
-    if in_place {
-        strace.env(IN_PLACE, "1");
-    }
+    strace.env(FOLDER, folder.path()).env(WHAT, what);
     assert!(strace.output().unwrap().status.success());
     let text = fs::read_to_string(log).unwrap();
     let calls = text
@@ -64,24 +74,33 @@ fn traced(in_place: bool) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
 fn the_group_that_strace_watches() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let folder = Path::new(&folder);
-    let writing = match std::env::var_os(IN_PLACE) {
-        Some(_) => Writing::InPlace(Arc::new(StateDirectory::open(&folder.join("state")).unwrap())),
-        None => Writing::Replace,
+    let what = std::env::var(WHAT).unwrap();
+    let writing = if what == IN_PLACE {
+        Writing::InPlace(Arc::new(StateDirectory::open(&folder.join("state")).unwrap()))
+    } else {
+        Writing::Replace
     };
     let policy = Policy { writing, hard_links: HardLinks::Careful };
-    let mut files = Vec::new();
+    let mut jobs = Vec::new();
     for dir in ["work/a", "work/b"] {
         for file in 0..32 {
             let shown = folder.join(dir).join(format!("{file}.rpm"));
-            let source = Arc::new(SourceFile::open_locked(&Entry { shown, place: Place::Named }).unwrap());
+            let entry = Entry { shown, place: Place::Named };
+            let source = Arc::new(SourceFile::open_locked(&entry).unwrap());
+            if what == SIGNATURE_FILES {
+                let beside = Beside::of(&entry, &source).unwrap();
+                let staged = beside.stage(source, ".sig".to_owned(), Keep::Nothing, 100).unwrap();
+                jobs.push(Job::Sidecar(Box::new(staged.filled(".sig", vec![9; 100]).unwrap())));
+                continue;
+            }
             let target = Target::replacing(&source);
             let room = Room { from: 100, until: 104, growth_max: 0, keeps_len: true, shares: true };
             let staged = Staged::stage(source, target, &policy, &|_| room).unwrap();
             let edit = Edit { offset: 100, remove: 4, insert: b"abcd".to_vec() };
-            files.push((staged, Edits::new(vec![edit], 9000).unwrap()));
+            jobs.push(Job::from((staged, Edits::new(vec![edit], 9000).unwrap())));
         }
     }
-    assert!(group::commit(files).iter().all(Result::is_ok));
+    assert!(group::commit(jobs).iter().all(Result::is_ok));
 }
 
 fn positions(calls: &[(String, PathBuf)], is: impl Fn(&str, &Path) -> bool) -> Vec<usize> {
@@ -91,7 +110,7 @@ fn positions(calls: &[(String, PathBuf)], is: impl Fn(&str, &Path) -> bool) -> V
 
 #[test]
 fn sixty_four_files_in_two_directories_take_64_syncs_of_files_and_2_of_directories_in_the_right_order() {
-    let (folder, calls) = traced(false);
+    let (folder, calls) = traced(REPLACED);
     let work = folder.path().join("work");
     let is_dir = |path: &Path| path == work.join("a") || path == work.join("b");
     let files = positions(&calls, |call, path| call == "fsync" && !is_dir(path));
@@ -104,16 +123,38 @@ fn sixty_four_files_in_two_directories_take_64_syncs_of_files_and_2_of_directori
 
 #[test]
 fn in_place_one_record_is_synced_for_all_before_the_first_write_and_goes_after_the_last_sync() {
-    let (folder, calls) = traced(true);
+    let (folder, calls) = traced(IN_PLACE);
     let (work, state) = (folder.path().join("work"), folder.path().join("state"));
     let writes = positions(&calls, |call, path| call == "pwrite64" && path.starts_with(&work));
     let files = positions(&calls, |call, path| call == "fsync" && path.starts_with(&work));
     let record = positions(&calls, |call, path| call == "fsync" && path.starts_with(&state));
     let gone = positions(&calls, |call, path| call == "unlinkat" && path == state);
-    assert_eq!((writes.len(), files.len(), record.len(), gone.len()), (64, 64, 2, 1), "{calls:?}");
+    let reserved = positions(&calls, |call, path| call == "fallocate" && path.starts_with(&state));
+    // The file that reserved space lost its name at once; the record goes at the end.
+    assert_eq!((writes.len(), files.len(), record.len(), gone.len()), (64, 64, 2, 2), "{calls:?}");
+    assert_eq!(reserved.len(), 64);
+    assert!(gone[0] < reserved[0]);
     assert!(
         record.last() < writes.first(),
         "nothing is written before its record and the record's name are synced"
     );
-    assert!(files.last() < gone.first());
+    assert!(files.last() < gone.last());
+}
+
+#[test]
+fn signature_files_share_syncs_as_files_do_and_have_their_space_before_all() {
+    let (folder, calls) = traced(SIGNATURE_FILES);
+    let work = folder.path().join("work");
+    let is_dir = |path: &Path| path == work.join("a") || path == work.join("b");
+    let reserved = positions(&calls, |call, path| call == "fallocate" && path.starts_with(&work));
+    let writes = positions(&calls, |call, path| call == "pwrite64" && path.starts_with(&work));
+    let files = positions(&calls, |call, path| call == "fsync" && !is_dir(path));
+    let renames = positions(&calls, |call, _| call == "renameat2");
+    let dirs = positions(&calls, |call, path| call == "fsync" && is_dir(path));
+    let counts = (reserved.len(), writes.len(), files.len(), renames.len(), dirs.len());
+    assert_eq!(counts, (64, 64, 64, 64, 2), "{calls:?}");
+    assert!(reserved.last() < writes.first() && writes.last() < files.first());
+    assert!(files.last() < renames.first(), "no name before all content is on the disk");
+    assert!(renames.last() < dirs.first());
+    assert_eq!(fs::read(work.join("a/0.rpm.sig")).unwrap(), vec![9; 100]);
 }

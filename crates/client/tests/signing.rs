@@ -17,7 +17,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sealwright_client::apply::Policy;
+use sealwright_client::apply::journal::StateDirectory;
+use sealwright_client::apply::{Policy, Writing};
 use sealwright_client::batch::{self, Observer, Stop, Summary};
 use sealwright_client::connection::{Connection, Priority};
 use sealwright_client::error::Error;
@@ -165,6 +166,102 @@ async fn a_file_changed_while_the_signature_was_made_is_reported_as_signed_but_n
     assert!(matches!(**source, Error::Changed { .. }));
     assert_eq!(fs::read(&path).unwrap(), b"somebody else's");
     only(&dir);
+}
+
+/// Something happens to a file right before the answer comes.
+fn meanwhile(happens: impl Fn() + Send + Sync + 'static) -> Service {
+    Service { before_answer: Some(Arc::new(happens)), ..Service::default() }
+}
+
+/// The error of a signature that was made and not applied.
+fn not_applied(report: FileReport) -> Error {
+    let error = report.outcome.unwrap_err();
+    let Error::NotApplied { source, .. } = error else { panic!("{error}") };
+    *source
+}
+
+#[tokio::test]
+async fn a_file_that_grows_or_shrinks_during_signing_is_left_as_it_is_however_it_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = Arc::new(StateDirectory::open(&dir.path().join("state")).unwrap());
+    let in_place = Policy { writing: Writing::InPlace(state), ..Policy::default() };
+    let requests = [
+        request(),
+        Request { policy: in_place, ..request() },
+        Request { format: Some("detached"), ..request() },
+    ];
+    for (number, request) in requests.into_iter().enumerate() {
+        for grows in [true, false] {
+            let work = dir.path().join(format!("{number}{grows}"));
+            fs::create_dir(&work).unwrap();
+            let path = work.join("a.rpm");
+            fs::copy(fixture_path("rpm/gen_tiny-reserved4096.rpm"), &path).unwrap();
+            let victim = path.clone();
+            let service = meanwhile(move || {
+                let file = fs::File::options().write(true).open(&victim).unwrap();
+                let len = file.metadata().unwrap().len();
+                file.set_len(if grows { len + 1000 } else { len - 1000 }).unwrap();
+            });
+            let error = not_applied(signer(service, request.clone()).await.sign(0, &named(&path)).await);
+            assert!(matches!(error, Error::Changed { .. }), "{error}");
+            let mut expected = fixture("rpm/gen_tiny-reserved4096.rpm");
+            expected.resize(if grows { expected.len() + 1000 } else { expected.len() - 1000 }, 0);
+            assert!(fs::read(&path).unwrap() == expected, "it was written to");
+            assert_eq!(fs::read_dir(&work).unwrap().count(), 1, "something was left behind");
+            let left = fs::read_dir(dir.path().join("state")).unwrap();
+            assert!(left.map(|entry| entry.unwrap().file_name()).all(|name| name == "lock"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signature_file_that_appears_or_changes_during_signing_is_not_replaced() {
+    let theirs = fixture("pgp-sig/librepo_test_data.txt.asc");
+    for if_signed in [IfSigned::Replace, IfSigned::Add] {
+        for was_there in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let (path, sidecar) = (dir.path().join("data"), dir.path().join("data.asc"));
+            fs::write(&path, "content").unwrap();
+            if was_there {
+                fs::write(&sidecar, theirs.repeat(2)).unwrap();
+            }
+            let (victim, new) = (sidecar.clone(), theirs.clone());
+            let service = meanwhile(move || fs::write(&victim, &new).unwrap());
+            let options = SignOptions { if_signed, ..SignOptions::default() };
+            let request = Request { format: Some("detached"), options, ..request() };
+            let error = not_applied(signer(service, request).await.sign(0, &named(&path)).await);
+            let Error::Beside { source, .. } = &error else { panic!("{error}") };
+            assert!(matches!(**source, Error::Changed { .. }), "{source}");
+            assert_eq!(fs::read(&sidecar).unwrap(), theirs);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "something was left behind");
+        }
+    }
+}
+
+#[tokio::test]
+async fn signatures_of_other_keys_that_are_kept_are_noted_as_not_checked() {
+    let add = SignOptions { if_signed: IfSigned::Add, ..SignOptions::default() };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    fs::write(&path, "content").unwrap();
+    for (count, note) in [
+        (1, "kept 1 signature of another key, not checked"),
+        (2, "kept 2 signatures of other keys, not checked"),
+    ] {
+        // They are over something else, which nobody notices.
+        let theirs = fixture("pgp-sig/librepo_test_data.txt.asc").repeat(count);
+        fs::write(dir.path().join("data.asc"), theirs).unwrap();
+        let request = Request { format: Some("detached"), options: add.clone(), ..request() };
+        let report = signer(Service::default(), request).await.sign(0, &named(&path)).await;
+        assert!(matches!(report.outcome, Ok(Done::Signed(_))), "{report:?}");
+        assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
+    }
+    let path = copy(&dir, "rpm/gen_tiny-signed-rsa4096.rpm");
+    let request = Request { options: add, ..request() };
+    let report = signer(Service::default(), request).await.sign(0, &named(&path)).await;
+    assert!(matches!(report.outcome, Ok(Done::Signed(_))), "{report:?}");
+    let kept = |note: &&String| *note == "kept 1 signature of another key, not checked";
+    assert_eq!(report.notes.iter().filter(kept).count(), 1, "{:?}", report.notes);
 }
 
 #[tokio::test]

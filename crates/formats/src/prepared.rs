@@ -39,6 +39,17 @@ pub struct Item {
     pub content: Hasher,
 }
 
+/// What a user should know of signatures of other keys that stay beside ours: their keys are not known here, so nobody
+/// looked at them.
+#[must_use]
+pub fn kept_unchecked(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("kept 1 signature of another key, not checked".to_owned()),
+        _ => Some(format!("kept {count} signatures of other keys, not checked")),
+    }
+}
+
 /// Where the signatures go. It has no access to the file: all it needs was read by `prepare`.
 pub trait Plan: Send {
     /// What of the file the edits can touch, and by how much it grows at most, if each signature packet has up

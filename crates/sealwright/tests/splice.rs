@@ -215,7 +215,7 @@ fn a_home_on_a_full_disk_gives_no_signature_and_changes_no_file() {
     let package = put(&home.work(), PACKAGE, "in.rpm");
     tools::succeed(Command::new("cp").arg("-a").arg(home.home()).arg(disk.path().join("home")));
     let mut done = false;
-    for free in (0..512u64).step_by(16) {
+    for free in (0..1024u64).step_by(32) {
         disk.fill_but(free << 10);
         let mut command = home.command(&["sign", "--key", ED25519.name, "--in-place", "--force", "in.rpm"]);
         command.env("SEALWRIGHT_HOME", disk.path().join("home"));

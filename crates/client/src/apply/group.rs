@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, Mode, OFlags};
@@ -21,6 +23,7 @@ use sealwright_formats::splice::Edits;
 
 use crate::apply::in_place::roll_back;
 use crate::apply::journal::{Journal, StateDirectory};
+use crate::apply::sidecar::Sidecar;
 use crate::apply::undo::Record;
 use crate::apply::{How, Staged, Target, Written, length, sync_directory};
 use crate::error::Error;
@@ -30,10 +33,46 @@ pub const FILES_MAX: usize = 64;
 /// Bytes of edits in one group: their undo records fit in one journal, and in memory.
 pub const EDIT_BYTES_MAX: u64 = 16 << 20;
 
+/// What is to be committed.
+#[derive(Debug)]
+pub enum Job {
+    /// A file and its edits.
+    File(Box<Staged>, Edits),
+    /// A signature file.
+    Sidecar(Box<Sidecar>),
+}
+
+impl From<(Staged, Edits)> for Job {
+    fn from((staged, edits): (Staged, Edits)) -> Self {
+        Self::File(Box::new(staged), edits)
+    }
+}
+
+impl Job {
+    /// Bytes that it holds in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::File(_, edits) => {
+                let inserted = edits.as_slice().iter().map(|edit| length(&edit.insert));
+                inserted.fold(0, u64::saturating_add)
+            }
+            Self::Sidecar(sidecar) => sidecar.len(),
+        }
+    }
+
+    /// The directory in which a name changes, if one does.
+    fn directory(&self) -> Option<(&OwnedFd, &Path)> {
+        match self {
+            Self::File(staged, _) if staged.in_place().is_some() => None,
+            Self::File(staged, _) => Some((&staged.target.dir, &staged.target.dir_path)),
+            Self::Sidecar(sidecar) => Some(sidecar.directory()),
+        }
+    }
+}
+
 /// One file on its way.
 struct Member {
-    staged: Staged,
-    edits: Edits,
+    job: Job,
     /// Only in place.
     record: Option<Record>,
     /// Whether bytes of the file itself may have changed.
@@ -45,10 +84,9 @@ struct Member {
 
 /// Commits files as one group; a failure of one does not hold back the others. The results are in the same order.
 #[must_use]
-pub fn commit(files: Vec<(Staged, Edits)>) -> Vec<Result<Written, Error>> {
-    let member =
-        |(staged, edits)| Member { staged, edits, record: None, touched: false, open: false, failed: None };
-    let mut members: Vec<Member> = files.into_iter().map(member).collect();
+pub fn commit(jobs: Vec<impl Into<Job>>) -> Vec<Result<Written, Error>> {
+    let member = |job: Job| Member { job, record: None, touched: false, open: false, failed: None };
+    let mut members: Vec<Member> = jobs.into_iter().map(|job| member(job.into())).collect();
     each(&mut members, Member::write);
     each(&mut members, Member::sync_temporary);
     let journal = record(&mut members);
@@ -75,64 +113,85 @@ fn each(members: &mut [Member], step: impl Fn(&mut Member) -> Result<(), Error>)
 impl Member {
     /// The temporary is written, or the record made; the file itself is not touched.
     fn write(&mut self) -> Result<(), Error> {
-        let source = &self.staged.source;
-        if self.edits.old_len() != source.len() {
+        let (staged, edits) = match &mut self.job {
+            Job::File(staged, edits) => (staged, edits),
+            Job::Sidecar(sidecar) => return sidecar.write(),
+        };
+        let source = &staged.source;
+        if edits.old_len() != source.len() {
             return Err(Error::Internal("edits for another length"));
         }
-        match &mut self.staged.how {
-            How::Replace(replacement) => replacement.write(source, &self.staged.target.dir_path, &self.edits),
+        match &mut staged.how {
+            How::Replace(replacement) => replacement.write(source, &staged.target.dir_path, edits),
             How::InPlace(in_place) => {
-                self.record = Some(in_place.record(source, &self.edits)?);
+                self.record = Some(in_place.record(source, edits)?);
                 Ok(())
             }
         }
     }
 
     fn sync_temporary(&mut self) -> Result<(), Error> {
-        match &self.staged.how {
-            How::Replace(replacement) => replacement.sync(&self.staged.target.dir_path, self.edits.new_len()),
-            How::InPlace(_) => Ok(()),
+        match &self.job {
+            Job::File(staged, edits) => match &staged.how {
+                How::Replace(replacement) => replacement.sync(&staged.target.dir_path, edits.new_len()),
+                How::InPlace(_) => Ok(()),
+            },
+            Job::Sidecar(sidecar) => sidecar.sync(),
         }
     }
 
     /// From here on a reader sees the new file.
     fn switch(&mut self) -> Result<(), Error> {
-        self.staged.source.check_unchanged()?;
-        match &mut self.staged.how {
-            How::Replace(replacement) => replacement.rename(&self.staged.target),
+        let (staged, edits) = match &mut self.job {
+            Job::File(staged, edits) => (staged, edits),
+            Job::Sidecar(sidecar) => return sidecar.rename(),
+        };
+        staged.source.check_unchanged()?;
+        match &mut staged.how {
+            How::Replace(replacement) => replacement.rename(&staged.target),
             How::InPlace(in_place) => {
                 self.touched = true;
-                in_place.write(&self.staged.source, &self.edits).map(|_| ())
+                in_place.write(&staged.source, edits).map(|_| ())
             }
         }
     }
 
     fn sync_in_place(&mut self) -> Result<(), Error> {
-        match &self.staged.how {
-            How::Replace(_) => Ok(()),
-            How::InPlace(in_place) => rustix::fs::fsync(in_place.file()).map_err(|error| {
-                Error::write(&self.staged.target.dir_path, self.edits.new_len(), error.into())
-            }),
+        match &self.job {
+            Job::File(staged, edits) => match &staged.how {
+                How::Replace(_) => Ok(()),
+                How::InPlace(in_place) => rustix::fs::fsync(in_place.file())
+                    .map_err(|error| Error::write(&staged.target.dir_path, edits.new_len(), error.into())),
+            },
+            Job::Sidecar(_) => Ok(()),
         }
     }
 
     /// A file that could not be written whole is put back at once; if that fails its record stays.
     fn undo_if_failed(&mut self) {
-        if let (Some(_), true, How::InPlace(in_place), Some(record)) =
-            (&self.failed, self.touched, &self.staged.how, &self.record)
+        let in_place = match &self.job {
+            Job::File(staged, _) => staged.in_place(),
+            Job::Sidecar(_) => None,
+        };
+        if let (Some(_), true, Some(in_place), Some(record)) =
+            (&self.failed, self.touched, in_place, &self.record)
         {
             self.open = roll_back(in_place.file(), record).is_err();
         }
     }
 
     fn read_back(&mut self) -> Result<(), Error> {
-        read_back(&self.staged.target, self.staged.result(), &self.edits)
+        match &self.job {
+            Job::File(staged, edits) => read_back(&staged.target, staged.result(), edits),
+            Job::Sidecar(sidecar) => sidecar.read_back(),
+        }
     }
 
     fn outcome(self) -> Result<Written, Error> {
-        match self.failed {
-            Some(error) => Err(error),
-            None => Ok(self.staged.written(&self.edits)),
+        match (self.failed, &self.job) {
+            (Some(error), _) => Err(error),
+            (None, Job::File(staged, edits)) => Ok(staged.written(edits)),
+            (None, Job::Sidecar(sidecar)) => Ok(sidecar.written()),
         }
     }
 }
@@ -140,14 +199,16 @@ impl Member {
 /// Writes the records of all files that are written in place into one journal.
 fn record(members: &mut [Member]) -> Option<Journal> {
     let mut state: Option<Arc<StateDirectory>> = None;
-    let mut records = Vec::new();
-    for member in members.iter().filter(|member| member.failed.is_none()) {
-        if let (How::InPlace(in_place), Some(record)) = (&member.staged.how, &member.record) {
+    let (mut records, mut reserved) = (Vec::new(), Vec::new());
+    for member in members.iter_mut().filter(|member| member.failed.is_none()) {
+        let Job::File(staged, _) = &mut member.job else { continue };
+        if let (How::InPlace(in_place), Some(record)) = (&mut staged.how, &member.record) {
             state.get_or_insert_with(|| Arc::clone(in_place.state()));
             records.push(record.clone());
+            reserved.extend(in_place.take_reserved());
         }
     }
-    match state?.begin(&records) {
+    match state?.begin_reserved(&records, reserved) {
         Ok(journal) => Some(journal.armed()),
         Err(error) => {
             let mut error = Some(error);
@@ -178,16 +239,13 @@ fn settle(journal: Journal, members: &mut [Member]) {
 fn sync_directories(members: &mut [Member]) {
     let mut synced: HashMap<(u64, u64), bool> = HashMap::new();
     for member in members.iter_mut().filter(|member| member.failed.is_none()) {
-        if matches!(member.staged.how, How::InPlace(_)) {
-            continue;
-        }
-        let target = &member.staged.target;
-        let id = rustix::fs::fstat(&target.dir).map(|stat| (stat.st_dev, stat.st_ino)).unwrap_or_default();
+        let Some((dir, dir_path)) = member.job.directory() else { continue };
+        let id = rustix::fs::fstat(dir).map(|stat| (stat.st_dev, stat.st_ino)).unwrap_or_default();
         match synced.get(&id) {
             Some(true) => {}
             Some(false) => member.failed = Some(Error::WithOthers),
             None => {
-                member.failed = sync_directory(&target.dir, &target.dir_path).err();
+                member.failed = sync_directory(dir, dir_path).err();
                 synced.insert(id, member.failed.is_none());
             }
         }

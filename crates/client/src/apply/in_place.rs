@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use sealwright_formats::prepared::Room;
 use sealwright_formats::splice::Edits;
 
-use crate::apply::journal::StateDirectory;
-use crate::apply::undo::{CHANGED_BYTES_MAX, PATH_BYTES_MAX, Record, SECTOR_BYTES, Sector, sha256};
+use crate::apply::journal::{Reserved, StateDirectory};
+use crate::apply::undo::{self, CHANGED_BYTES_MAX, PATH_BYTES_MAX, Record, SECTOR_BYTES, Sector, sha256};
 use crate::apply::{length, metadata};
 use crate::error::{Error, Kept, NotInPlace};
 use crate::source::file::SourceFile;
@@ -24,14 +24,28 @@ use crate::source::file::SourceFile;
 pub(crate) struct InPlace {
     file: File,
     state: Arc<StateDirectory>,
+    /// Space for the undo record, until it is written.
+    reserved: Option<Reserved>,
 }
 
 impl InPlace {
-    /// Tries everything that writing will need, and writes nothing.
+    /// Tries everything that writing will need, and reserves space for the undo record.
+    ///
+    /// # Errors
+    /// As [`Self::check`]; space or quota is short where undo records lie.
+    pub(crate) fn stage(source: &SourceFile, room: Room, state: &Arc<StateDirectory>) -> Result<Self, Error> {
+        let mut staged = Self::check(source, room, state)?;
+        let changed_bytes = room.until.saturating_sub(room.from);
+        let path_bytes = source.path().as_os_str().len();
+        staged.reserved = Some(state.reserve(undo::encoded_len_max(changed_bytes, path_bytes))?);
+        Ok(staged)
+    }
+
+    /// Tries what can be tried without writing anything.
     ///
     /// # Errors
     /// [`Error::NotInPlace`], or the file cannot be written by this user.
-    pub(crate) fn stage(source: &SourceFile, room: Room, state: &Arc<StateDirectory>) -> Result<Self, Error> {
+    pub(crate) fn check(source: &SourceFile, room: Room, state: &Arc<StateDirectory>) -> Result<Self, Error> {
         let refused = |why| Err(Error::NotInPlace { why });
         if !room.keeps_len {
             return refused(NotInPlace::Moves);
@@ -59,7 +73,12 @@ impl InPlace {
         if (stat.st_dev, stat.st_ino) != (source.stat().st_dev, source.stat().st_ino) {
             return Err(Error::Changed { what: "another file has its name now" });
         }
-        Ok(Self { file, state: Arc::clone(state) })
+        Ok(Self { file, state: Arc::clone(state), reserved: None })
+    }
+
+    /// What was reserved for its record, which is written now.
+    pub(crate) const fn take_reserved(&mut self) -> Option<Reserved> {
+        self.reserved.take()
     }
 
     pub(crate) const fn state(&self) -> &Arc<StateDirectory> {

@@ -3,6 +3,8 @@
 //! A journal named `undo-...` is whole: it was written and synced under another name (`new-...`). Its process holds
 //! a lock on it as long as it lives; so a journal without a lock is one of a process that died. The file `lock` is
 //! held while a journal is made or looked for, so that none is seen between its creation and its lock.
+//!
+//! Space for records is reserved before signatures are asked for, in one file without a name for all of them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
@@ -10,12 +12,13 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::apply::space::Ballast;
 use crate::apply::undo::{self, JOURNAL_BYTES_MAX, Malformed, RECORDS_MAX, Record};
 use crate::error::Error;
 
@@ -30,6 +33,23 @@ const JOURNALS_MAX: usize = 100_000;
 pub struct StateDirectory {
     fd: OwnedFd,
     path: PathBuf,
+    ballast: Mutex<Option<Ballast>>,
+}
+
+/// Space for the undo record of one file, until it is written or not needed any more.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    directory: Arc<StateDirectory>,
+    bytes: u64,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut ballast = self.directory.ballast.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ballast.as_mut().is_some_and(|ballast| ballast.give_back(self.bytes)) {
+            *ballast = None;
+        }
+    }
 }
 
 /// What is found in the state directory of a process that died.
@@ -70,7 +90,65 @@ impl StateDirectory {
             let (owner, mode) = (stat.st_uid, mode.bits());
             return Err(Error::StateDirectoryOpen { path: path.to_owned(), owner, mode });
         }
-        Ok(Some(Self { fd, path: path.to_owned() }))
+        Ok(Some(Self { fd, path: path.to_owned(), ballast: Mutex::default() }))
+    }
+
+    /// Takes space for a record of at most so many bytes.
+    ///
+    /// # Errors
+    /// Space or quota is short.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved, Error> {
+        let write = |error: io::Error| Error::write(&self.path, bytes, error);
+        let mut ballast = self.ballast.lock().unwrap_or_else(PoisonError::into_inner);
+        if ballast.is_none() {
+            *ballast = Some(Ballast::new(self.nameless().map_err(|error| write(error.into()))?));
+        }
+        if let Some(ballast) = ballast.as_mut() {
+            ballast.add(bytes).map_err(write)?;
+        }
+        drop(ballast);
+        Ok(Reserved { directory: Arc::clone(self), bytes })
+    }
+
+    /// As [`Self::begin`], with space that was reserved for these records: where there is no other it is given back
+    /// first, so that they take its place.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub(crate) fn begin_reserved(
+        self: &Arc<Self>,
+        records: &[Record],
+        reserved: Vec<Reserved>,
+    ) -> Result<Journal, Error> {
+        match self.begin(records) {
+            Err(Error::NoSpace { .. } | Error::Quota { .. }) if !reserved.is_empty() => {
+                drop(reserved);
+                self.with_ballast(Ballast::give_back_slack);
+                self.begin(records)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Does this with the reserved space, if there is any.
+    fn with_ballast(&self, change: impl FnOnce(&mut Ballast)) {
+        let mut ballast = self.ballast.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ballast) = ballast.as_mut() {
+            change(ballast);
+        }
+    }
+
+    /// A file that is gone with this process.
+    fn nameless(&self) -> rustix::io::Result<File> {
+        // Killed in between, it is a journal that was never finished.
+        let (new, _) = names();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(&self.fd, &new, flags, Mode::RUSR | Mode::WUSR)?;
+        match rustix::fs::unlinkat(&self.fd, &new, AtFlags::empty()) {
+            // Another process took it for one of those.
+            Ok(()) | Err(Errno::NOENT) => Ok(File::from(file)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes and syncs a journal: after this, what it describes may be written.
@@ -216,6 +294,8 @@ impl Drop for Journal {
         {
             tracing::warn!(path = %self.path().display(), error = %error, "undo record not removed");
         }
+        // For the next one, if its space was given back for this one.
+        self.directory.with_ballast(Ballast::take_slack);
     }
 }
 

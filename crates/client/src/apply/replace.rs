@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, Mode};
-use rustix::io::Errno;
+use rustix::fs::Mode;
 use sealwright_formats::prepared::Room;
 use sealwright_formats::source::ReadAt as _;
 use sealwright_formats::splice::{Edits, Layout};
 
+use crate::apply::space::reserve;
 use crate::apply::target::{Role, Target};
 use crate::apply::temporary::Temporary;
 use crate::apply::{Method, copy, length, metadata};
@@ -195,14 +195,4 @@ fn block_bytes(file: &File) -> Option<u64> {
     let said = rustix::fs::fstatfs(file).ok()?.f_bsize;
     let block = u64::try_from(said).ok()?;
     (block.is_power_of_two() && (512..=BLOCK_BYTES_MAX).contains(&block)).then_some(block)
-}
-
-/// Whether space for `len` bytes could be reserved; `false` if the file system cannot reserve.
-fn reserve(file: &File, len: u64) -> io::Result<bool> {
-    // Not KEEP_SIZE: only a growing file is measured against the limit of the process (ulimit -f).
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len.max(1)) {
-        Ok(()) => Ok(true),
-        Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL | Errno::NODEV) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }

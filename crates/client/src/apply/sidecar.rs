@@ -1,5 +1,15 @@
 //! Signature files beside a file (`NAME.asc`, `NAME.sig`): found, read, and written as safely as the files
 //! themselves.
+//!
+//! ```text
+//! stage:  what is there is read; a temporary beside it, with space for the content
+//!         ... only now a signature is asked for ...
+//! commit: content -> fsync -> file unchanged? what is there still what was read? -> rename -> fsync of the directory
+//!         -> read back
+//! ```
+//!
+//! Killed at any point, the old signature file is there or the new one, or none as before; a temporary that stays goes
+//! with the next run.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,7 +23,8 @@ use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 
 use crate::apply::temporary::Temporary;
-use crate::apply::{Method, Target, Written, length};
+use crate::apply::undo::sha256;
+use crate::apply::{Method, Target, Written, length, space};
 use crate::error::Error;
 use crate::source::file::SourceFile;
 use crate::source::{Entry, Place};
@@ -101,15 +112,30 @@ impl Beside {
         self.dir_path.join(self.with(suffix))
     }
 
-    /// Makes the temporary, before a signature is asked for.
+    /// Makes the temporary, with space for a signature of this many bytes and, where they are kept, those that are
+    /// there, before it is asked for.
     ///
     /// # Errors
-    /// The directory cannot be written.
-    pub fn stage(self) -> Result<StagedSidecar, Error> {
+    /// As [`Self::read_signatures`]; the directory cannot be written, space or quota is short.
+    pub fn stage(
+        self,
+        source: Arc<SourceFile>,
+        suffix: String,
+        keep: Keep,
+        packet_len_max: usize,
+    ) -> Result<StagedSidecar, Error> {
+        let replaced = self.read_signatures(&suffix)?;
         // The kernel applies the umask and the directory's default ACL, as for any new file.
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
         let temporary = Temporary::create(&self.dir, &self.dir_path, mode)?;
-        Ok(StagedSidecar { beside: self, temporary })
+        let before = replaced.as_deref().map(sha256);
+        let kept = replaced.filter(|_| keep == Keep::Others);
+        let bytes = kept.as_ref().map_or(0, Vec::len).saturating_add(packet_len_max);
+        // Armor makes a third more, and has a frame.
+        let len_max = length_of(bytes.saturating_mul(3).div_ceil(2).saturating_add(256));
+        space::take(temporary.file(), 0, len_max)
+            .map_err(|error| Error::write(&self.dir_path, len_max, error))?;
+        Ok(StagedSidecar { beside: self, source, suffix, before, kept, temporary })
     }
 
     fn with(&self, suffix: &str) -> OsString {
@@ -119,45 +145,127 @@ impl Beside {
     }
 }
 
+/// What becomes of the signatures that a signature file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Those of other keys stay.
+    Others,
+    /// They go.
+    Nothing,
+}
+
 /// A signature file that only waits for its content.
 #[derive(Debug)]
 pub struct StagedSidecar {
     beside: Beside,
+    source: Arc<SourceFile>,
+    suffix: String,
+    /// SHA-256 of what is there.
+    before: Option<[u8; 32]>,
+    /// The same itself, if something of it stays.
+    kept: Option<Vec<u8>>,
     temporary: Temporary,
 }
 
 impl StagedSidecar {
     /// Where it will be.
     #[must_use]
-    pub const fn beside(&self) -> &Beside {
-        &self.beside
+    pub fn path(&self) -> PathBuf {
+        self.beside.path(&self.suffix)
     }
 
-    /// Writes it whole, in the place of an older one.
+    /// What is there and stays in part: [`Keep::Others`].
+    #[must_use]
+    pub fn kept(&self) -> Option<&[u8]> {
+        self.kept.as_deref()
+    }
+
+    /// With its content it can be committed.
     ///
     /// # Errors
-    /// Space or quota is short; nothing is left behind.
-    pub fn commit(mut self, suffix: &str, bytes: &[u8]) -> Result<Written, Error> {
-        let fail = |error: io::Error| Error::write(&self.beside.dir_path, length(bytes), error);
-        self.temporary.file().write_all_at(bytes, 0).map_err(fail)?;
-        rustix::fs::fsync(self.temporary.file()).map_err(|error| fail(error.into()))?;
-        // Somebody may have put another file there since the signature was asked for.
-        self.beside.read_signatures(suffix)?;
-        self.temporary.rename(&self.beside.with(suffix))?;
-        super::sync_directory(&self.beside.dir, &self.beside.dir_path)?;
-        if self.beside.read(suffix)?.as_deref() != Some(bytes) {
-            return Err(Error::ReadBack { offset: 0 });
+    /// It was staged under another suffix.
+    pub fn filled(self, suffix: &str, content: Vec<u8>) -> Result<Sidecar, Error> {
+        if suffix != self.suffix {
+            return Err(Error::Internal("a signature file of another kind than was staged"));
         }
-        Ok(Written {
-            path: self.beside.path(suffix),
-            size: length(bytes),
-            bytes: length(bytes),
+        Ok(Sidecar { staged: self, content })
+    }
+}
+
+/// A signature file that only waits for the disk. [`crate::apply::group`] calls the steps, in their order.
+#[derive(Debug)]
+pub struct Sidecar {
+    staged: StagedSidecar,
+    content: Vec<u8>,
+}
+
+impl Sidecar {
+    pub(super) fn write(&self) -> Result<(), Error> {
+        let file = self.staged.temporary.file();
+        file.write_all_at(&self.content, 0)
+            .and_then(|()| Ok(rustix::fs::ftruncate(file, self.len())?))
+            .map_err(|error| self.write_error(error))
+    }
+
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        rustix::fs::fsync(self.staged.temporary.file()).map_err(|error| self.write_error(error.into()))
+    }
+
+    /// From here on a reader sees the new signature. What it is over, and what it replaces, must be what was read when
+    /// it was asked for: nobody else's signature is lost.
+    pub(super) fn rename(&mut self) -> Result<(), Error> {
+        let staged = &mut self.staged;
+        staged.source.check_unchanged()?;
+        let now = staged.beside.read_signatures(&staged.suffix)?;
+        if now.as_deref().map(sha256) != staged.before {
+            return Err(staged.changed());
+        }
+        let name = staged.beside.with(&staged.suffix);
+        if staged.before.is_some() {
+            return staged.temporary.rename(&name);
+        }
+        if staged.temporary.rename_to_new(&name)? { Ok(()) } else { Err(staged.changed()) }
+    }
+
+    pub(super) fn directory(&self) -> (&OwnedFd, &Path) {
+        (&self.staged.beside.dir, &self.staged.beside.dir_path)
+    }
+
+    pub(super) fn read_back(&self) -> Result<(), Error> {
+        let there = self.staged.beside.read(&self.staged.suffix)?;
+        if there.as_ref() == Some(&self.content) { Ok(()) } else { Err(Error::ReadBack { offset: 0 }) }
+    }
+
+    pub(super) fn written(&self) -> Written {
+        Written {
+            path: self.staged.path(),
+            size: self.len(),
+            bytes: self.len(),
             method: Method::Copy,
             other_links: 0,
             replaced: None,
             notes: Vec::new(),
-        })
+        }
     }
+
+    pub(super) fn len(&self) -> u64 {
+        length(&self.content)
+    }
+
+    fn write_error(&self, error: io::Error) -> Error {
+        Error::write(&self.staged.beside.dir_path, self.len(), error)
+    }
+}
+
+impl StagedSidecar {
+    fn changed(&self) -> Error {
+        let source = Error::Changed { what: "it is another than when the signature was asked for" };
+        Error::Beside { what: SIGNATURE_FILE, path: self.path(), source: Box::new(source) }
+    }
+}
+
+fn length_of(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
 }
 
 /// Whether a file holds signatures over binary or text data (RFC 9580 section 5.2.1) and nothing else: no key, no

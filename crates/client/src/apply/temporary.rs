@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::apply::leftovers;
@@ -68,6 +68,22 @@ impl Temporary {
             .map_err(|error| create_error(&self.dir, &self.dir_path, error))?;
         self.to_remove = false;
         Ok(())
+    }
+}
+
+impl Temporary {
+    /// Gives it its name if nothing has it; `false` if something does.
+    pub(crate) fn rename_to_new(&mut self, to: &OsStr) -> Result<bool, Error> {
+        match rustix::fs::renameat_with(&self.dir, &self.name, &self.dir, to, RenameFlags::NOREPLACE) {
+            Ok(()) => {
+                self.to_remove = false;
+                Ok(true)
+            }
+            Err(Errno::EXIST) => Ok(false),
+            // A file system or a kernel that cannot say "if": the caller has looked just before.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.rename(to).map(|()| true),
+            Err(error) => Err(create_error(&self.dir, &self.dir_path, error)),
+        }
     }
 }
 

@@ -158,6 +158,19 @@ pub fn encode(records: &[Record]) -> Vec<u8> {
     bytes
 }
 
+/// How long a journal with one record becomes at most, in bytes, if so many bytes in a row can change in its file.
+#[must_use]
+pub fn encoded_len_max(changed_bytes: u64, path_bytes: usize) -> u64 {
+    /// Magic, version, number of records, checksum; device, inode, size, time, two lengths.
+    const FRAME: u64 = 8 + 4 + 4 + 32 + 3 * 8 + 12 + 2 * 4;
+    /// Offset, length, old bytes, hash of the new ones.
+    const SECTOR: u64 = 8 + 4 + SECTOR_BYTES + 32;
+    // The first and the last can be touched by a byte each.
+    let sectors = changed_bytes.div_ceil(SECTOR_BYTES).saturating_add(1);
+    let path = u64::try_from(path_bytes).unwrap_or(u64::MAX);
+    sectors.saturating_mul(SECTOR).saturating_add(FRAME).saturating_add(path)
+}
+
 /// Reads a journal; `write(read(x)) = x`.
 ///
 /// # Errors

@@ -10,9 +10,9 @@ use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::verify::{State, verify};
 use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
 use sealwright_formats::options::{IfSigned, Repeat};
-use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared};
+use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared, kept_unchecked};
 
-use crate::apply::sidecar::{Beside, SUFFIXES};
+use crate::apply::sidecar::{Beside, SUFFIXES, StagedSidecar};
 use crate::batch::Stop;
 use crate::error::Error;
 use crate::sign::finish::now;
@@ -153,25 +153,26 @@ impl Signer {
         })
     }
 
-    /// With `--if-signed add`, other keys' signatures of the file that is replaced are kept.
+    /// With `--if-signed add`, other keys' signatures of the file that is replaced are kept, and that is noted: they
+    /// are not looked at, since their keys are not known here.
     pub(super) fn merge_sidecar(
         &self,
-        beside: &Beside,
-        suffix: &str,
+        staged: &StagedSidecar,
         ours: Vec<u8>,
+        notes: &mut Vec<String>,
     ) -> Result<Vec<u8>, Error> {
-        if self.request.options.if_signed != IfSigned::Add {
-            return Ok(ours);
-        }
-        let Some(there) = beside.read_signatures(suffix)? else { return Ok(ours) };
-        let unusable = |source| Error::KeyFile { path: beside.path(suffix), source };
-        let there = armor::decode_or_binary(&there).map_err(unusable)?;
+        let Some(there) = staged.kept() else { return Ok(ours) };
+        let unusable = |source| Error::KeyFile { path: staged.path(), source };
+        let there = armor::decode_or_binary(there).map_err(unusable)?;
         let mut all = Vec::new();
+        let mut kept = 0usize;
         for packet in SignaturePacket::parse_many(&there).map_err(unusable)? {
             if packet.issuer_fingerprint() != Some(self.issuer) {
                 all.extend_from_slice(packet.bytes());
+                kept = kept.saturating_add(1);
             }
         }
+        notes.extend(kept_unchecked(kept));
         let is_armored = ours.starts_with(b"-----BEGIN");
         all.extend(armor::decode_or_binary(&ours).map_err(unusable)?);
         Ok(if is_armored { armor::encode(Kind::Signature, &all).into_bytes() } else { all })

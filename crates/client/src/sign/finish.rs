@@ -5,13 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::verify::{Verified, verify};
 use sealwright_formats::prepared::{Item, Output};
-use sealwright_formats::splice::{Edits, Layout};
+use sealwright_formats::splice::Layout;
 use sealwright_proto::convert::group::LoggedSignature;
 
-use crate::apply::Staged;
+use crate::apply::group::Job;
 use crate::connection::Answer;
 use crate::error::Error;
-use crate::sign::{Pending, Signed, Signer, StagedPlace};
+use crate::sign::{Pending, Signer, StagedPlace};
 
 /// Seconds by which the signer's clock may be ahead of ours.
 const CLOCK_SKEW_S_MAX: i64 = 300;
@@ -24,16 +24,15 @@ struct Checked {
     _proofs: Vec<Verified>,
 }
 
-/// A file whose signatures are proven.
-pub(super) enum Ready {
-    /// Its edits only wait for the disk.
-    Commit { staged: Box<Staged>, edits: Edits, log_indexes: Vec<u64> },
-    /// Its signature file is written.
-    Written(Signed),
+/// A file whose signatures are proven: it only waits for the disk.
+pub(super) struct Ready {
+    pub(super) job: Job,
+    pub(super) log_indexes: Vec<u64>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Signer {
-    /// Checks, and turns signatures into edits; a signature file is written at once. Runs on a thread that may block.
+    /// Checks, and turns signatures into edits or into a signature file. Runs on a thread that may block.
     pub(super) fn finish(&self, pending: Pending, answer: Answer) -> Result<Ready, Error> {
         let checked = self.check(&pending.prepared.items, answer)?;
         let log_indexes = checked.log_indexes;
@@ -41,26 +40,21 @@ impl Signer {
         let not_applied = |source: Error| Error::NotApplied { log_index, source: Box::new(source) };
         let layout = match &pending.place {
             StagedPlace::File(staged) => staged.layout(),
-            StagedPlace::Sidecar(..) => Layout::Tight,
+            StagedPlace::Sidecar(_) => Layout::Tight,
         };
         let output = pending.prepared.plan.output(&checked.packets, layout);
-        let written = match (pending.place, output.map_err(|error| not_applied(error.into()))?) {
-            (StagedPlace::File(staged), Output::Edits(edits)) => {
-                return Ok(Ready::Commit { staged, edits, log_indexes });
-            }
-            (StagedPlace::Sidecar(staged, source), Output::Sidecar { suffix, bytes }) => source
-                .check_unchanged()
-                .and_then(|()| self.merge_sidecar(staged.beside(), suffix, bytes))
-                .and_then(|bytes| staged.commit(suffix, &bytes)),
-            (StagedPlace::File(_), Output::Sidecar { .. }) | (StagedPlace::Sidecar(..), Output::Edits(_)) => {
+        let mut notes = Vec::new();
+        let job = match (pending.place, output.map_err(|error| not_applied(error.into()))?) {
+            (StagedPlace::File(staged), Output::Edits(edits)) => Ok(Job::File(staged, edits)),
+            (StagedPlace::Sidecar(staged), Output::Sidecar { suffix, bytes }) => self
+                .merge_sidecar(&staged, bytes, &mut notes)
+                .and_then(|bytes| staged.filled(suffix, bytes))
+                .map(|sidecar| Job::Sidecar(Box::new(sidecar))),
+            (StagedPlace::File(_), Output::Sidecar { .. }) | (StagedPlace::Sidecar(_), Output::Edits(_)) => {
                 Err(Error::Internal("the format's plan does not fit its kind"))
             }
         };
-        Ok(Ready::Written(Signed {
-            log_indexes,
-            issuer: self.issuer,
-            written: written.map_err(not_applied)?,
-        }))
+        Ok(Ready { job: job.map_err(not_applied)?, log_indexes, notes })
     }
 
     fn check(&self, items: &[Item], answer: Answer) -> Result<Checked, Error> {

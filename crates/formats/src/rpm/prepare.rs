@@ -18,7 +18,7 @@ use super::signatures::{Covers, Found, encode};
 use super::{MIN_RPM, RPM_SIGNATURE, tags};
 use crate::error::Error;
 use crate::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
-use crate::prepared::{Item as ToSign, Preparation, Prepared};
+use crate::prepared::{Item as ToSign, Preparation, Prepared, kept_unchecked};
 use crate::source::ReadAt;
 
 /// A packet with RSA or Ed25519 has at least this much besides its value, in bytes.
@@ -171,13 +171,16 @@ fn plan(
         IfSigned::Replace | IfSigned::Skip | IfSigned::Refuse => (Vec::new(), Vec::new(), !v6, v6),
     };
     let added = options.if_signed == IfSigned::Add;
+    let mut others = 0usize;
     for found in &package.found {
         if !added || found.claims(key) {
             notes.push(format!("replaced {}", found.describe()));
         } else {
             notes.push(format!("kept {}", found.describe()));
+            others = others.saturating_add(1);
         }
     }
+    notes.extend(kept_unchecked(others));
     for (tag, what) in [(tags::FILE_SIGNATURES, "file"), (tags::VERITY_SIGNATURES, "fs-verity")] {
         let count = package.signature.find(tag).map_or(0, Item::filled_strings);
         if count > 0 {

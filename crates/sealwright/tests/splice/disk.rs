@@ -18,6 +18,19 @@ impl Disk {
         Self::image(mib, &["mkfs.xfs", "-q", "-m", "reflink=1"])
     }
 
+    /// btrfs, of this many MiB (120 at least), which counts what its parts use; none where its tools are not installed
+    /// or the kernel does not know it.
+    pub(crate) fn btrfs_with_quotas(mib: u64) -> Option<Self> {
+        let known = std::fs::read_to_string("/proc/filesystems").unwrap().contains("btrfs");
+        if !known || Command::new("mkfs.btrfs").arg("--version").output().is_err() {
+            eprintln!("no btrfs here: this part of the test is left out");
+            return None;
+        }
+        let disk = Self::image(mib, &["mkfs.btrfs", "-q"])?;
+        tools::succeed(Command::new("btrfs").args(["quota", "enable"]).arg(disk.path()));
+        Some(disk)
+    }
+
     /// ext4, of this many MiB.
     pub(crate) fn ext4(mib: u64) -> Option<Self> {
         Self::image(mib, &["mkfs.ext4", "-q", "-m", "0", "-F"])

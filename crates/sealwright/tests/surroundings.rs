@@ -1,0 +1,186 @@
+//! Surroundings that are against us, with the real program and the real file systems: quotas, a home that cannot be
+//! written, disks that fill while a signature is made. Others are beside the mechanism that they strike:
+//!
+//! * little or no lockable memory, other users: `sandbox.rs`; no Landlock: the signer's `tests/confinement.rs`
+//! * few descriptors, full disks, failing calls (ESTALE too), links that appear, two signers on one file: `splice.rs`
+//! * a file that grows or shrinks, a signature file that changes: the client's `tests/signing.rs`
+//! * clocks that are behind or ahead: `concurrency.rs`
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::print_stderr,
+    reason = "tests"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use disk::{Disk, temporaries};
+use sealwright_client::apply::journal::StateDirectory;
+use sealwright_client::apply::sidecar::{Beside, Keep};
+use sealwright_client::apply::{HardLinks, Policy, Staged, Target, Writing, group};
+use sealwright_client::error::Error;
+use sealwright_client::source::file::SourceFile;
+use sealwright_client::source::{Entry, Place};
+use sealwright_formats::prepared::Room;
+use sealwright_formats::splice::{Edit, Edits};
+use sealwright_testkit::fixtures::{self, ED25519};
+use sealwright_testkit::sealwright::{Home, Ran};
+use sealwright_testkit::tools;
+
+#[allow(dead_code, reason = "each test target uses its part")]
+#[path = "splice/disk.rs"]
+mod disk;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sealwright");
+const PACKAGE: &str = "gen_tiny-reserved4096.rpm";
+/// 748 KB, without a reserve: signing moves all of it.
+const NO_RESERVE: &str = "rpmlint_mc-4.8.15-10.3.1.x86_64.rpm";
+
+fn home() -> Home {
+    Home::with_keys(PROGRAM, &[ED25519])
+}
+
+fn unchanged(path: &Path, package: &str) -> bool {
+    fs::read(path).unwrap() == fs::read(fixtures::package(package)).unwrap()
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_refused_by_name_before_a_signature_and_leaves_nothing() {
+    let Some(disk) = Disk::btrfs_with_quotas(256) else { return };
+    let home = home();
+    let folder = disk.path().join("part");
+    tools::succeed(Command::new("btrfs").args(["subvolume", "create"]).arg(&folder));
+    let limit = |bytes: &str| {
+        tools::succeed(Command::new("btrfs").args(["qgroup", "limit", bytes]).arg(&folder));
+    };
+    let path = folder.join("in.rpm");
+    fs::copy(fixtures::package(NO_RESERVE), &path).unwrap();
+    tools::succeed(Command::new("sync").arg("-f").arg(&path));
+    for (format, left) in [("rpm", vec!["in.rpm"]), ("detached", vec!["in.rpm"])] {
+        limit("900K");
+        let arguments = ["sign", "--key", ED25519.name, "--format", format, path.to_str().unwrap()];
+        let filler = fs::File::create(folder.join("filler")).unwrap();
+        fill(&filler);
+        let ran = home.run(&arguments);
+        ran.failed_saying(&["in.rpm", "quota used up", "Raise the quota"]);
+        assert_eq!(home.log_size(), 0, "{}", ran.text());
+        fs::remove_file(folder.join("filler")).unwrap();
+        let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(names.eq(left), "{format}: something was left behind");
+        assert!(unchanged(&path, NO_RESERVE));
+    }
+    limit("none");
+    home.ok(&["sign", "--key", ED25519.name, path.to_str().unwrap()]);
+}
+
+/// Until nothing more goes in.
+fn fill(file: &fs::File) {
+    let mut len = 0;
+    for chunk in [64 << 10, 4 << 10] {
+        while rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), len, chunk).is_ok() {
+            len += chunk;
+        }
+    }
+}
+
+#[test]
+fn a_quota_that_is_used_up_where_undo_records_lie_is_refused_by_name() {
+    let home = home();
+    let path = home.copy(&fixtures::package(PACKAGE));
+    let sign = home.command(&["sign", "--key", ED25519.name, "--in-place", path.to_str().unwrap()]);
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fallocate", "-e"]);
+    strace.arg("inject=fallocate:error=EDQUOT:when=1").arg(sign.get_program()).args(sign.get_args());
+    strace.current_dir(home.work()).env("SEALWRIGHT_HOME", home.home()).stdin(Stdio::null());
+    let ran = Ran::from(tools::run(&mut strace));
+    ran.failed_saying(&["quota used up", "state"]);
+    assert_eq!(home.log_size(), 0, "{}", ran.text());
+    assert!(unchanged(&path, PACKAGE) && disk::records(&home.home()).is_empty());
+}
+
+#[test]
+fn a_home_that_is_read_only_is_refused_by_name_and_no_file_is_touched() {
+    let Some(disk) = Disk::ext4(64) else { return };
+    let home = home();
+    let path = home.copy(&fixtures::package(PACKAGE));
+    let moved = disk.path().join("home");
+    tools::succeed(Command::new("cp").arg("-a").arg(home.home()).arg(&moved));
+    tools::succeed(Command::new("mount").args(["-o", "remount,ro"]).arg(disk.path()));
+    for how in [&[][..], &["--in-place"]] {
+        let mut command =
+            home.command(&[&["sign", "--key", ED25519.name, path.to_str().unwrap()], how].concat());
+        let ran = Ran::from(tools::run(command.env("SEALWRIGHT_HOME", &moved)));
+        assert_eq!(ran.code, Some(1), "{}", ran.text());
+        let text = ran.text().to_lowercase();
+        assert!(text.contains("read-only"), "{text}");
+        assert!(unchanged(&path, PACKAGE) && temporaries(&home.work()).is_empty());
+    }
+}
+
+/// Of the first sector that both the old and the new content have.
+const LEN: usize = 10_000;
+
+fn edits() -> Edits {
+    Edits::new(vec![Edit { offset: 500, remove: 3000, insert: vec![9; 3000] }], LEN as u64).unwrap()
+}
+
+fn file(folder: &Path, name: &str) -> (PathBuf, Entry, Arc<SourceFile>) {
+    let path = folder.join(name);
+    fs::write(&path, vec![7; LEN]).unwrap();
+    let entry = Entry { shown: path.clone(), place: Place::Named };
+    let source = Arc::new(SourceFile::open_locked(&entry).unwrap());
+    (path, entry, source)
+}
+
+/// Staged in place, with the undo record to come on this disk.
+fn in_place(state: &Arc<StateDirectory>, source: Arc<SourceFile>) -> Result<Staged, Error> {
+    let policy = Policy { writing: Writing::InPlace(Arc::clone(state)), hard_links: HardLinks::Careful };
+    let room = Room { from: 100, until: 5000, growth_max: 0, keeps_len: true, shares: true };
+    let target = Target::replacing(&source);
+    Staged::stage(source, target, &policy, &|_| room)
+}
+
+#[test]
+fn a_disk_that_fills_while_signatures_are_made_has_room_for_the_undo_record_and_for_signature_files() {
+    let work = tempfile::tempdir().unwrap();
+    for disk in [Disk::tmpfs(2048), Disk::ext4(16), Disk::xfs(320)] {
+        let Some(disk) = disk else { return };
+        let state = Arc::new(StateDirectory::open(&disk.path().join("state")).unwrap());
+        let files: Vec<_> = (0..4).map(|number| file(work.path(), &number.to_string())).collect();
+        let staged: Vec<_> =
+            files.iter().map(|file| in_place(&state, Arc::clone(&file.2)).unwrap()).collect();
+        let (data, entry, source) = file(&disk.path(), "data");
+        let beside = Beside::of(&entry, &source).unwrap();
+        let sidecar = beside.stage(source, ".sig".to_owned(), Keep::Nothing, 3000).unwrap();
+        disk.fill_but(0);
+        let mut staged = staged.into_iter();
+        // One by one and several at once: each gets what was reserved for it.
+        staged.next().unwrap().commit(edits()).unwrap();
+        disk.fill_but(0);
+        let outcomes = group::commit(staged.map(|staged| (staged, edits())).collect());
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let expected = edits().apply(&vec![7; LEN]);
+        assert!(files.iter().all(|(path, ..)| fs::read(path).unwrap() == expected));
+        let written = group::commit(vec![group::Job::Sidecar(Box::new(
+            sidecar.filled(".sig", vec![1; 3000]).unwrap(),
+        ))]);
+        assert!(written[0].is_ok(), "{written:?}");
+        assert_eq!(fs::read(data.with_file_name("data.sig")).unwrap(), vec![1; 3000]);
+        // Nobody is asked for a signature whose undo record would have no space.
+        drop(files);
+        disk.fill_but(0);
+        let (path, _, source) = file(work.path(), "late");
+        let refused = in_place(&state, source).unwrap_err();
+        assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
+        assert_eq!(fs::read(path).unwrap(), vec![7; LEN]);
+        let left = fs::read_dir(disk.path().join("state")).unwrap();
+        assert!(left.map(|entry| entry.unwrap().file_name()).all(|name| name == "lock"));
+    }
+}
