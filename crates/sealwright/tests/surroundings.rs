@@ -1,8 +1,8 @@
-//! Surroundings that are against us, with the real program and the real file systems: quotas, a home that cannot be
-//! written, disks that fill while a signature is made. Others are beside the mechanism that they strike:
+//! Surroundings that are against us, with the real program and the real file systems: quotas, stale handles, a home that
+//! cannot be written, disks that fill while a signature is made. Others are beside the mechanism that they strike:
 //!
 //! * little or no lockable memory, other users: `sandbox.rs`; no Landlock: the signer's `tests/confinement.rs`
-//! * few descriptors, full disks, failing calls (ESTALE too), links that appear, two signers on one file: `splice.rs`
+//! * few descriptors, full disks, failing calls, links that appear, two signers on one file: `splice.rs`
 //! * a file that grows or shrinks, a signature file that changes: the client's `tests/signing.rs`
 //! * clocks that are behind or ahead: `concurrency.rs`
 
@@ -32,7 +32,7 @@ use sealwright_formats::prepared::Room;
 use sealwright_formats::splice::{Edit, Edits};
 use sealwright_testkit::fixtures::{self, ED25519};
 use sealwright_testkit::sealwright::{Home, Ran};
-use sealwright_testkit::tools;
+use sealwright_testkit::tools::{self, RpmKeys};
 
 #[allow(dead_code, reason = "each test target uses its part")]
 #[path = "splice/disk.rs"]
@@ -103,6 +103,73 @@ fn a_quota_that_is_used_up_where_undo_records_lie_is_refused_by_name() {
     ran.failed_saying(&["quota used up", "state"]);
     assert_eq!(home.log_size(), 0, "{}", ran.text());
     assert!(unchanged(&path, PACKAGE) && disk::records(&home.home()).is_empty());
+}
+
+/// As on a network file system whose server was set up anew: each call on the file, its temporary or its directory
+/// fails so once, the first of a kind, the second ...
+#[test]
+fn a_stale_handle_at_any_call_is_named_and_leaves_the_old_or_the_new_file() {
+    const CALLS: [&str; 16] = [
+        "openat",
+        "openat2",
+        "newfstatat",
+        "statx",
+        "flock",
+        "pread64",
+        "fallocate",
+        "copy_file_range",
+        "pwrite64",
+        "ftruncate",
+        "fchmod",
+        "flistxattr",
+        "utimensat",
+        "fsync",
+        "renameat",
+        "getdents64",
+    ];
+    const TIMES_MAX: usize = 30;
+    let home = home();
+    let path = home.work().join("in.rpm");
+    for (how, package) in [(None, NO_RESERVE), (Some("--in-place"), PACKAGE)] {
+        let mut stale = 0;
+        for call in CALLS {
+            for when in 1..=TIMES_MAX {
+                fs::copy(fixtures::package(package), &path).unwrap();
+                let sign = home.command(&["sign", "--key", ED25519.name, path.to_str().unwrap()]);
+                let log = tempfile::NamedTempFile::new().unwrap();
+                let mut strace = Command::new("strace");
+                strace
+                    .args(["-f", "-qq", "-P"])
+                    .arg(&path)
+                    .arg("-P")
+                    .arg(home.work())
+                    .arg("-o")
+                    .arg(log.path());
+                strace.args(["-e", &format!("trace={call}")]);
+                strace.args(["-e", &format!("inject={call}:error=ESTALE:when={when}")]);
+                strace.arg(sign.get_program()).args(sign.get_args()).args(how);
+                strace.current_dir("/").env("SEALWRIGHT_HOME", home.home()).stdin(Stdio::null());
+                let ran = Ran::from(tools::run(&mut strace));
+                let is_old = unchanged(&path, package);
+                let case = format!("{call} {when} {how:?}: {}", ran.text());
+                assert!(is_old || is_signed(&path), "neither old nor new: {case}");
+                assert!(ran.code != Some(0) || !is_old, "said to be done: {case}");
+                assert!(ran.code == Some(0) || ran.text().contains("Stale file handle"), "not named: {case}");
+                assert!(temporaries(&home.work()).is_empty(), "{case}");
+                assert!(disk::records(&home.home()).is_empty(), "{case}");
+                stale += usize::from(ran.code != Some(0));
+                if !fs::read_to_string(log.path()).unwrap().contains("(INJECTED)") {
+                    break;
+                }
+                assert!(when < TIMES_MAX, "more calls than are tried: {case}");
+            }
+        }
+        assert!(stale > 10, "only {stale} calls failed");
+    }
+}
+
+fn is_signed(path: &Path) -> bool {
+    RpmKeys::new(&[ED25519.public()]).check(path).is_signed_and_all_ok()
 }
 
 #[test]
