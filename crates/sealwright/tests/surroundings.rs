@@ -251,3 +251,35 @@ fn a_disk_that_fills_while_signatures_are_made_has_room_for_the_undo_record_and_
         assert!(left.map(|entry| entry.unwrap().file_name()).all(|name| name == "lock"));
     }
 }
+
+#[test]
+fn a_disk_that_fills_between_two_writes_in_place_gives_back_the_old_file_although_its_blocks_are_shared() {
+    let Some(disk) = Disk::xfs(320) else { return };
+    let home = tempfile::tempdir().unwrap();
+    let state = Arc::new(StateDirectory::open(&home.path().join("state")).unwrap());
+    let (original, path) = (disk.path().join("original"), disk.path().join("shared"));
+    let old = vec![7; 4 << 20];
+    fs::write(&original, &old).unwrap();
+    let edit = |number: u64| Edit { offset: number << 20, remove: 100, insert: vec![9; 100] };
+    let edits = || Edits::new((0..4).map(edit).collect(), old.len() as u64).unwrap();
+    let mut torn = 0;
+    for free in (0..2048u64).step_by(64) {
+        drop(fs::remove_file(disk.path().join("filler")));
+        tools::succeed(Command::new("cp").arg("--reflink=always").arg(&original).arg(&path));
+        tools::succeed(Command::new("sync").arg("-f").arg(&path));
+        let entry = Entry { shown: path.clone(), place: Place::Named };
+        let source = Arc::new(SourceFile::open_locked(&entry).unwrap());
+        let staged = in_place(&state, source).unwrap();
+        disk.fill_but(free << 10);
+        match staged.commit(edits()) {
+            Ok(_) => assert!(fs::read(&path).unwrap() == edits().apply(&old)),
+            Err(error) => {
+                assert!(matches!(error, Error::NoSpace { .. }), "{free} KiB free: {error}");
+                assert!(fs::read(&path).unwrap() == old, "{free} KiB free");
+                torn += 1;
+            }
+        }
+        assert!(disk::records(home.path()).is_empty(), "{free} KiB free");
+    }
+    assert!(torn > 0, "the disk was never full");
+}
