@@ -1,5 +1,5 @@
 //! The undo journal: the first byte says whether the rest is a journal as it is, one whose checksum is made right
-//! (nobody guesses SHA-256), or the plan of a file with its record.
+//! (a changed byte alone never gets past it), or the plan of a file with its record.
 //!
 //! A journal that reads is written again as the same bytes, is within the limits, and takes no more memory than it has
 //! bytes. Any change of one that was written is noticed. Of a file, old bytes are written back only if every sector of

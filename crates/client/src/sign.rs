@@ -384,6 +384,7 @@ impl Signer {
         let suffix = format!(".{}", options.format.value(&DETACHED_OUTPUT));
         let keep = if options.if_signed == IfSigned::Add { Keep::Others } else { Keep::Nothing };
         let staged = beside.stage(source, suffix, keep, self.packet_len_max()?)?;
+        self.others(&staged)?;
         let place = StagedPlace::Sidecar(Box::new(staged));
         Ok(Step::Ask(Pending { prepared, place, target: None }))
     }

@@ -265,6 +265,23 @@ async fn signatures_of_other_keys_that_are_kept_are_noted_as_not_checked() {
 }
 
 #[tokio::test]
+async fn a_signature_file_that_would_hold_more_than_anybody_reads_is_refused_before_a_signature() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, sidecar) = (dir.path().join("data"), dir.path().join("data.asc"));
+    fs::write(&path, "content").unwrap();
+    let full = fixture("pgp-sig/librepo_test_data.txt.asc").repeat(64);
+    fs::write(&sidecar, &full).unwrap();
+    let service = Service::default();
+    let asked = Arc::clone(&service.asked);
+    let options = SignOptions { if_signed: IfSigned::Add, ..SignOptions::default() };
+    let request = Request { format: Some("detached"), options, ..request() };
+    let report = signer(service, request).await.sign(0, &named(&path)).await;
+    assert!(matches!(report.outcome, Err(Error::KeyFile { .. })), "{report:?}");
+    assert!(asked.lock().unwrap().is_empty());
+    assert_eq!(fs::read(&sidecar).unwrap(), full);
+}
+
+#[tokio::test]
 async fn a_disabled_key_and_a_lying_server_are_noticed_before_any_file() {
     let disabled = Service { disabled: true, ..Service::default() };
     let error = Signer::new(disabled.connect().await, "release", request(), None).await.err().unwrap();

@@ -4,9 +4,10 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
 
+use sealwright_crypto::error::Error as CryptoError;
 use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
-use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::packet::{PACKETS_MAX, SignaturePacket};
 use sealwright_crypto::openpgp::verify::{State, verify};
 use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
 use sealwright_formats::options::{IfSigned, Repeat};
@@ -161,20 +162,33 @@ impl Signer {
         ours: Vec<u8>,
         notes: &mut Vec<String>,
     ) -> Result<Vec<u8>, Error> {
-        let Some(there) = staged.kept() else { return Ok(ours) };
-        let unusable = |source| Error::KeyFile { path: staged.path(), source };
-        let there = armor::decode_or_binary(there).map_err(unusable)?;
-        let mut all = Vec::new();
-        let mut kept = 0usize;
-        for packet in SignaturePacket::parse_many(&there).map_err(unusable)? {
-            if packet.issuer_fingerprint() != Some(self.issuer) {
-                all.extend_from_slice(packet.bytes());
-                kept = kept.saturating_add(1);
-            }
+        let others = self.others(staged)?;
+        if others.is_empty() {
+            return Ok(ours);
         }
-        notes.extend(kept_unchecked(kept));
+        notes.extend(kept_unchecked(others.len()));
+        let mut all: Vec<u8> = others.iter().flat_map(|packet| packet.bytes()).copied().collect();
         let is_armored = ours.starts_with(b"-----BEGIN");
+        let unusable = |source| Error::KeyFile { path: staged.path(), source };
         all.extend(armor::decode_or_binary(&ours).map_err(unusable)?);
         Ok(if is_armored { armor::encode(Kind::Signature, &all).into_bytes() } else { all })
+    }
+
+    /// The signatures that stay beside ours.
+    ///
+    /// # Errors
+    /// With ours there would be more than anybody reads: tried before it is asked for.
+    pub(super) fn others(&self, staged: &StagedSidecar) -> Result<Vec<SignaturePacket>, Error> {
+        let Some(there) = staged.kept() else { return Ok(Vec::new()) };
+        let unusable = |source| Error::KeyFile { path: staged.path(), source };
+        let there = armor::decode_or_binary(there).map_err(unusable)?;
+        let mut packets = SignaturePacket::parse_many(&there).map_err(unusable)?;
+        packets.retain(|packet| packet.issuer_fingerprint() != Some(self.issuer));
+        if packets.len() < PACKETS_MAX {
+            return Ok(packets);
+        }
+        let limit = u64::try_from(PACKETS_MAX).unwrap_or(u64::MAX);
+        let size = limit.saturating_add(1);
+        Err(unusable(CryptoError::TooLarge { what: "a list of signatures", size, limit, unit: "packets" }))
     }
 }
