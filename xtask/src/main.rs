@@ -12,6 +12,7 @@ mod error;
 mod fuzz;
 mod generate;
 mod install;
+mod order;
 mod process;
 mod soak;
 mod tidy;
@@ -55,6 +56,8 @@ enum Chore {
     },
     /// Measure against public tools in the same run, and write docs/benchmarks.md
     Bench(bench::Arguments),
+    /// Change product code step by step and see that the tests of the order of effects notice; long
+    Order(order::Arguments),
     /// Kill signing runs at random moments and check every file; some minutes
     Soak {
         /// Kills for each way of writing and each file system
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Chore::Generate { check } => generate::run(check),
         Chore::Cases { release, names } => cases::run(release, &names),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Order(arguments) => order::run(&arguments),
         Chore::Soak { kills } => soak::run(kills),
         Chore::Deny { install } => deny::run(install),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),

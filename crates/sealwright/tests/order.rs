@@ -7,10 +7,17 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
+    clippy::disallowed_methods,
     reason = "tests"
 )]
 
 #[path = "order/bench.rs"]
 mod bench;
+#[path = "order/faults.rs"]
+mod faults;
 #[path = "order/law.rs"]
 mod law;
+#[path = "order/probes.rs"]
+mod probes;
+#[path = "order/spot.rs"]
+mod spot;

@@ -28,10 +28,10 @@ pub enum Step {
     Locked,
     /// The temporary is made, under a name that nobody has.
     TemporaryMade,
-    /// The temporary has its space.
-    SpaceTaken,
     /// The file is open for writing.
     OpenForWriting,
+    /// The temporary has its space; in place, the undo record that is to come.
+    SpaceTaken,
     /// The intent is written to the store: it holds the id of the request.
     IntentWritten,
     /// It is on the disk.
@@ -106,17 +106,15 @@ pub struct Line {
 
 const ALL: &[Way] = &[Way::Replace, Way::InPlace, Way::Beside];
 const BY_RENAME: &[Way] = &[Way::Replace, Way::Beside];
-const REPLACE: &[Way] = &[Way::Replace];
 const IN_PLACE: &[Way] = &[Way::InPlace];
-const BESIDE: &[Way] = &[Way::Beside];
 
 /// The law.
 #[rustfmt::skip]
 pub const LAW: &[Line] = &[
     line(Step::Locked, ALL, Leaves::Old, "two signers never have one file in hand"),
     line(Step::TemporaryMade, BY_RENAME, Leaves::Old, "a directory that cannot be written costs no signature"),
-    line(Step::SpaceTaken, REPLACE, Leaves::Old, "a full disk costs no signature"),
     line(Step::OpenForWriting, IN_PLACE, Leaves::Old, "a file that cannot be written costs no signature"),
+    line(Step::SpaceTaken, ALL, Leaves::Old, "a full disk costs no signature"),
     line(Step::IntentWritten, ALL, Leaves::Old, "nothing is signed that nobody knows of"),
     line(Step::IntentDurable, ALL, Leaves::Old, "also after a power cut"),
     line(Step::SignerAsked, ALL, Leaves::Old, "the intent comes first"),
@@ -131,11 +129,10 @@ pub const LAW: &[Line] = &[
     line(Step::UndoNamed, IN_PLACE, Leaves::Old, "a record that has its name is whole"),
     line(Step::UndoNameDurable, IN_PLACE, Leaves::Old, "the next run finds it"),
     line(Step::SourceCompared, IN_PLACE, Leaves::Old, "a file that was changed while it was signed is not ours to write"),
-    line(Step::SourceCompared, BESIDE, Leaves::Old, "a signature of another content is never put beside the file"),
     line(Step::SignatureWritten, ALL, Leaves::Old, "only what is logged and verified"),
     line(Step::TimesSet, &[Way::Replace, Way::InPlace], Leaves::Old, "synced with the content"),
     line(Step::ContentDurable, ALL, Leaves::Old, "a name never stands for what is not on the disk"),
-    line(Step::SourceCompared, REPLACE, Leaves::Old, "a file that was changed while it was signed is not replaced"),
+    line(Step::SourceCompared, BY_RENAME, Leaves::Old, "a file that was changed while it was signed is not replaced, and gets no signature"),
     line(Step::Renamed, BY_RENAME, Leaves::OldOrNew, "a reader sees the old or the new file"),
     line(Step::NameDurable, BY_RENAME, Leaves::New, "no success before the name lasts"),
     line(Step::ReadBack, ALL, Leaves::New, "no success before the bytes were seen"),

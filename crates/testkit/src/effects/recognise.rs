@@ -54,6 +54,8 @@ pub enum Object {
     Store,
     /// An undo record.
     Undo,
+    /// Space for undo records, in a file without a name.
+    UndoSpace,
     /// The directory of undo records.
     UndoDirectory,
     /// The signer's numbers.
@@ -87,7 +89,7 @@ impl Place {
         } else if path == self.home.join("store/store.db") {
             Object::Store
         } else if is_undo {
-            Object::Undo
+            if name.ends_with(" (deleted)") { Object::UndoSpace } else { Object::Undo }
         } else if path == state {
             Object::UndoDirectory
         } else if name == "operations" && path.starts_with(&self.home) {
@@ -213,7 +215,7 @@ impl Eye<'_> {
             (_, Object::Undo) if call.is_sync() => Some(Step::UndoDurable),
             (_, Object::UndoDirectory) if call.is_sync() => Some(Step::UndoNameDurable),
             ("renameat" | "renameat2", Object::Undo) => Some(Step::UndoNamed),
-            ("unlinkat", Object::Undo) => Some(Step::UndoRemoved),
+            ("unlinkat", Object::Undo) if self.has(Step::SignerAsked) => Some(Step::UndoRemoved),
             _ => None,
         }
     }
@@ -239,13 +241,14 @@ impl Eye<'_> {
                 due.then_some(Step::SourceCompared)
             }
             (_, Object::Directory) if call.is_sync() => Some(Step::NameDurable),
-            (_, _) if !holds_signature => None,
+            (_, _) if !holds_signature && object != Object::UndoSpace => None,
             _ if call.is_sync() => Some(Step::ContentDurable),
             _ if call.is_write() && self.has_packet(call) => Some(Step::SignatureWritten),
             _ if call.is_read() && self.has_packet(call) => Some(Step::ReadBack),
-            ("pwrite64" | "write" | "fallocate" | "copy_file_range" | "ioctl", Object::Temporary) => {
-                (!self.has(Step::SignerAsked)).then_some(Step::SpaceTaken)
-            }
+            (
+                "pwrite64" | "write" | "fallocate" | "copy_file_range" | "ioctl",
+                Object::Temporary | Object::UndoSpace,
+            ) => (!self.has(Step::SignerAsked)).then_some(Step::SpaceTaken),
             _ => None,
         }
     }

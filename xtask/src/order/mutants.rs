@@ -1,0 +1,232 @@
+//! The mutants: each drops one step of the way of a request, or swaps two.
+
+/// Which tests must catch it: the ones that are about it, so that it is not caught by chance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tests {
+    /// The order as the kernel sees it, and the probes.
+    Order,
+    /// Front with a signer of the test.
+    Front,
+    /// Answers that lie.
+    Lies,
+    /// The signer, inside.
+    Signer,
+}
+
+impl Tests {
+    pub(super) const ALL: [Self; 4] = [Self::Order, Self::Front, Self::Lies, Self::Signer];
+
+    /// For cargo: package and target.
+    pub(super) const fn target(self) -> &'static [&'static str] {
+        match self {
+            Self::Order => &["--package", "sealwright", "--test", "order"],
+            Self::Front => &["--package", "sealwright-server", "--test", "front"],
+            Self::Lies => &["--package", "sealwright", "--test", "lying_signer"],
+            Self::Signer => &["--package", "sealwright-signer", "--lib", "--tests"],
+        }
+    }
+
+    /// Names of tests; none for all.
+    pub(super) const fn filters(self) -> &'static [&'static str] {
+        match self {
+            Self::Order => &["law", "probes"],
+            Self::Front | Self::Lies | Self::Signer => &[],
+        }
+    }
+}
+
+/// One change of product code.
+pub(super) struct Mutant {
+    /// What is dropped or swapped.
+    pub(super) name: &'static str,
+    pub(super) file: &'static str,
+    /// It is in the file once.
+    pub(super) text: &'static str,
+    pub(super) replacement: &'static str,
+    pub(super) tests: Tests,
+}
+
+const SIGN: &str = "crates/server/src/sign.rs";
+const POLICY: &str = "crates/server/src/policy.rs";
+const SIGNER: &str = "crates/signer/src/service.rs";
+const GROUP: &str = "crates/client/src/apply/group.rs";
+const JOURNAL: &str = "crates/client/src/apply/journal.rs";
+
+/// See the module. From the file to the file, in the order of docs/REQUEST.md.
+pub(super) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "the file is not locked",
+        file: "crates/client/src/source/file.rs",
+        text: "            source.lock()?;\n",
+        replacement: "",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the key is resolved before the request is authorised",
+        file: SIGN,
+        text: "    let authorised = authorise(front, principal, group).await?;\n    let key = front.registry.resolve(&authorised)?;\n",
+        replacement: "    let key = front.registry.resolve(&authorised)?;\n    let authorised = authorise(front, principal, group).await?;\n",
+        tests: Tests::Front,
+    },
+    Mutant {
+        name: "the intent is not recorded",
+        file: SIGN,
+        text: "        Intended::New(recorded) => recorded,\n        Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),\n    };\n    let logged = sign_and_log(front, group, authorised, &key, &recorded, deadline).await;",
+        replacement: "        Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),\n    };\n    let logged = sign_and_log(front, group, authorised, &key, deadline).await;",
+        tests: Tests::Front,
+    },
+    Mutant {
+        name: "authorising forgets the usage",
+        file: POLICY,
+        text: ".find(|item| !facts.usages.contains(&item.usage))",
+        replacement: ".find(|item| !facts.usages.contains(&item.usage) && facts.version == 0)",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the signer is asked while the intent is written",
+        file: "crates/store/src/intents.rs",
+        text: "        self.writer().submit(Record(intent)).await\n",
+        replacement: "        let writer = self.writer().clone();\n        tokio::spawn(async move { writer.submit(Record(intent)).await.map(|_| ()) });\n        Ok(Recorded::New)\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "commits of the store are not synced",
+        file: "crates/store/src/open.rs",
+        text: ".synchronous(SqliteSynchronous::Full)",
+        replacement: ".synchronous(SqliteSynchronous::Normal)",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "a signature gets no number",
+        file: SIGNER,
+        text: "        let operation = self.counts.count(key.key_id(), &packet)?;\n",
+        replacement: "        let operation = sealwright_proto::convert::batch::Operation::default();\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the number is given before the signature is made",
+        file: SIGNER,
+        text: "        let Made { packet, digest, created } = sign_at(key, request, self.clock.unix_s())?;\n        let operation = self.counts.count(key.key_id(), &packet)?;\n",
+        replacement: "        let operation = self.counts.count(key.key_id(), &packet)?;\n        let Made { packet, digest, created } = sign_at(key, request, self.clock.unix_s())?;\n",
+        tests: Tests::Signer,
+    },
+    Mutant {
+        name: "reserved numbers are not synced",
+        file: "crates/signer/src/count.rs",
+        text: "        ledger.sync()?;\n        Ok(Block",
+        replacement: "        Ok(Block",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "a sealed usage is not looked at",
+        file: SIGNER,
+        text: "    terms.allow(request.item.usage)?;\n",
+        replacement: "",
+        tests: Tests::Signer,
+    },
+    Mutant {
+        name: "an old generation is signed with",
+        file: SIGNER,
+        text: "        self.floors.pass(key.key_id, key.generation)?;\n",
+        replacement: "",
+        tests: Tests::Signer,
+    },
+    Mutant {
+        name: "the signer packs what it did not verify",
+        file: SIGNER,
+        text: "    let checked = component.sign(&digest)?;\n    let packet = unsigned.pack(checked.raw()).map_err(internal)?;\n",
+        replacement: "    let packet = unsigned.pack(digest.as_bytes()).map_err(internal)?;\n    component.sign(&digest)?;\n",
+        tests: Tests::Signer,
+    },
+    Mutant {
+        name: "the key is not looked at again with the entry",
+        file: "crates/store/src/log.rs",
+        text: "            KeyState::Disabled => return Some(Refusal::Disabled),\n",
+        replacement: "            KeyState::Disabled => (),\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the answer is given without an entry",
+        file: SIGN,
+        text: "        let refusal = match append(front, group, &authorised, &key, recorded, signed).await? {\n            Ok(logged) => return Ok(logged),",
+        replacement: "        let refusal = match append(front, group, &authorised, &key, recorded, signed.clone()).await? {\n            Ok(_) => return Ok(signed),",
+        tests: Tests::Front,
+    },
+    Mutant {
+        name: "the answer is given while the entry is written",
+        file: "crates/store/src/writer.rs",
+        text: "        let committed = commit(&pool, &mut batch).await;\n        if committed.is_ok() {\n            commits.fetch_add(1, Ordering::Relaxed);\n        }\n        reported.outcome(&committed, batch.len());\n        for job in batch.drain(..) {\n            job.answer(committed.clone());\n        }\n",
+        replacement: "        let mut connection = match pool.acquire().await {\n            Ok(connection) => connection,\n            Err(_) => return,\n        };\n        let _ = sqlx::query(\"BEGIN IMMEDIATE\").execute(&mut *connection).await;\n        let mut transaction = Transaction::new(&mut connection);\n        let mut committed = Ok(());\n        for job in &mut batch {\n            committed = committed.and(job.run(&mut transaction).await);\n        }\n        commits.fetch_add(1, Ordering::Relaxed);\n        reported.outcome(&committed, batch.len());\n        for job in batch.drain(..) {\n            job.answer(committed.clone());\n        }\n        let _ = transaction.commit().await;\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the client believes the answer",
+        file: "crates/client/src/sign/finish.rs",
+        text: "            checked._proofs.push(self.check_one(item, &signature)?);\n",
+        replacement: "            let _ = item;\n",
+        tests: Tests::Lies,
+    },
+    Mutant {
+        name: "a temporary takes the name before it is synced",
+        file: GROUP,
+        text: "    each(&mut members, Member::sync_temporary);\n    let journal = record(&mut members);\n    each(&mut members, Member::switch);\n",
+        replacement: "    let journal = record(&mut members);\n    each(&mut members, Member::switch);\n    each(&mut members, Member::sync_temporary);\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "a temporary is not synced",
+        file: GROUP,
+        text: "    each(&mut members, Member::sync_temporary);\n",
+        replacement: "    let _ = Member::sync_temporary;\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the undo record is written after the file",
+        file: GROUP,
+        text: "    let journal = record(&mut members);\n    each(&mut members, Member::switch);\n",
+        replacement: "    each(&mut members, Member::switch);\n    let journal = record(&mut members);\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the undo record is not synced",
+        file: JOURNAL,
+        text: "        rustix::fs::fsync(&journal.file).map_err(|error| write(error.into()))?;\n",
+        replacement: "",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the name of the undo record is not synced",
+        file: JOURNAL,
+        text: "        rustix::fs::fsync(&self.fd).map_err(|error| write(error.into()))?;\n",
+        replacement: "",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "a file written in place is not synced before its record goes",
+        file: GROUP,
+        text: "    each(&mut members, Member::sync_in_place);\n",
+        replacement: "    let _ = Member::sync_in_place;\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the directory is not synced",
+        file: GROUP,
+        text: "    sync_directories(&mut members);\n    for",
+        replacement: "    let _ = sync_directories;\n    for",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "what was written is not read back",
+        file: GROUP,
+        text: "    each(&mut members, Member::read_back);\n",
+        replacement: "    let _ = Member::read_back;\n",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "the undo record goes before the file is read back",
+        file: GROUP,
+        text: "    each(&mut members, Member::read_back);\n    if let Some(journal) = journal {\n        settle(journal, &mut members);\n    }\n",
+        replacement: "    if let Some(journal) = journal {\n        settle(journal, &mut members);\n    }\n    each(&mut members, Member::read_back);\n",
+        tests: Tests::Order,
+    },
+];
