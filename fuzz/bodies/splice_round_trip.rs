@@ -1,18 +1,19 @@
 //! Stripping undoes signing, for a package whose signature header is made up here: any entries in any order, with
 //! signatures of known keys, of unknown ones and junk among them, with any reserve, region or none.
 //!
-//! The package is signed twice, with signatures that no key made, and stripped after each: what is left is what
-//! stripping the package itself leaves. Bytes of alignment that are not zero are the exception that docs/formats/rpm.md
+//! The package is signed twice, with signatures that no key made, and stripped after each: what is signed is read
+//! again, and what is left is what stripping the package itself leaves. Bytes of alignment that are not zero are the exception that docs/formats/rpm.md
 //! names: they may come back as zeros.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealwright_crypto::digest::Hasher;
-use sealwright_crypto::openpgp::certificate::Certificate;
+use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::usage::Purpose;
 use sealwright_formats::Format as _;
 use sealwright_formats::options::{IfSigned, Repeat, SignOptions};
 use sealwright_formats::prepared::{Item, Output, Preparation};
+use sealwright_formats::report::VerifyContext;
 use sealwright_formats::rpm::{MIN_RPM, RPM_SIGNATURE, Rpm};
 use sealwright_formats::splice::Layout;
 use std::sync::LazyLock;
@@ -87,6 +88,9 @@ fn sign(
     let Ok(Output::Edits(edits)) = prepared.plan.output(&packets, layout) else { return None };
     let signed = edits.apply(package);
     rpm_layout::changes_only_the_signature_header(package, &signed, &edits);
+    let nobody = VerifyContext { keyring: &Keyring::new(), now: i64::from(made_up::NOW), sidecar: None };
+    let read = Rpm.verify(&signed, &nobody);
+    assert!(read.is_ok(), "what was signed cannot be read: {read:?}");
     let longest = packets.iter().map(Vec::len).max().unwrap();
     let growth = edits.new_len().saturating_sub(edits.old_len());
     let most = prepared.plan.room(longest, layout).growth_max;

@@ -14,6 +14,7 @@ use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_formats::Format as _;
 use sealwright_formats::error::Error;
 use sealwright_formats::options::{PayloadCheck, SignOptions};
+use sealwright_formats::prepared::{Layout, Output, Preparation};
 use sealwright_formats::report::VerifyContext;
 use sealwright_formats::rpm::Rpm;
 use signer::{Signer, fixture};
@@ -70,6 +71,16 @@ impl Package {
                 assert!(!error.advice().is_empty());
                 error.to_string()
             }
+        }
+    }
+
+    /// Signed by this key, every other signature replaced.
+    fn signed(&self, signer: &Signer) -> Vec<u8> {
+        let prepared = Rpm.prepare(&self.0, &SignOptions::default(), &signer.certificate).unwrap();
+        let Preparation::Sign(prepared) = prepared else { panic!("left as it is") };
+        match prepared.plan.output(&signer.sign(&prepared.items), Layout::Tight).unwrap() {
+            Output::Edits(edits) => edits.apply(&self.0),
+            Output::Sidecar { .. } => panic!("not embedded"),
         }
     }
 
@@ -458,6 +469,22 @@ fn region_that_rpm_does_not_read_is_repaired_by_signing_and_never_valid() {
         let at = package.data(SIGNATURE_HEADER, 62) + word;
         let package = package.set(at, value);
         assert_eq!(Rpm.verify(&package.0, &context).is_ok(), reads, "{word} {value}");
-        assert!(Rpm.prepare(&package.0, &SignOptions::default(), &signer.certificate).is_ok());
+        assert!(Rpm.verify(&package.signed(&signer), &context).is_ok(), "{word} {value}");
+    }
+}
+
+#[test]
+fn signature_of_another_type_than_rpm_takes_is_replaced_by_signing_and_never_valid() {
+    let (signer, keyring) = (Signer::ed25519(), Keyring::new());
+    let context = VerifyContext { keyring: &keyring, now: 0, sidecar: None };
+    for tag in [267, 268, 1002, 1005] {
+        // The reserve becomes one, of bytes that are characters.
+        let package = Package::good();
+        let at = package.entry(SIGNATURE_HEADER, 1008);
+        let package = package.set(at, tag).set(at + 4, 1);
+        let text = Rpm.verify(&package.0, &context).unwrap_err().to_string();
+        assert!(text.contains(&format!("rpm does not take tag {tag} with type 1")), "{text}");
+        let signed = Rpm.verify(&package.signed(&signer), &context).unwrap();
+        assert_eq!(signed.signatures.len(), 1, "only the new one is there");
     }
 }

@@ -258,6 +258,10 @@ impl SignatureHeader {
                 // A v6 header has its digests and nothing of the range of old tags (rpm `lib/signature.c`).
                 let v6 = header.find(tags::SHA3_256_HEADER).is_some();
                 let tag = if v6 { tags::RESERVED } else { tags::RESERVED_SPACE };
+                if header.find(tag).is_some() {
+                    // Of another type, so no reserve; and no reader takes a tag twice.
+                    return None;
+                }
                 let at = header.items.iter().position(|item| item.tag > tag).unwrap_or(header.items.len());
                 header.items.insert(at, Item::marked_reserve(tag, GROWN_MARK_BYTES, None));
             }
@@ -419,6 +423,18 @@ mod tests {
             item.data = [vec![0; 99], vec![1]].concat().into();
         });
         assert!(base.grown(&signature(), base.encoded_len(), 4096).is_none());
+    }
+
+    #[test]
+    fn a_reserve_is_not_made_where_its_tag_is_there_with_another_type() {
+        for (digest, tag) in [(tags::MD5, 1008), (tags::SHA3_256_HEADER, 999)] {
+            let mut base = header(None);
+            base.items = vec![Item::binary(digest, vec![5; 16])];
+            let old = base.encoded_len();
+            assert!(base.grown(&signature(), old, 4096).unwrap().find(tag).is_some());
+            base.items.push(Item { kind: Kind::Int32, count: 1, ..Item::binary(tag, vec![0; 4]) });
+            assert!(base.grown(&signature(), base.encoded_len(), 4096).is_none());
+        }
     }
 
     #[test]
