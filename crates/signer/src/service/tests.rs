@@ -73,7 +73,7 @@ impl PrivateKey for Faulty {
 fn key(algorithm: KeyAlgorithm, fault: Slip) -> OpenKey {
     let make = || {
         let (numbers, secret) = Software.generate(algorithm).unwrap();
-        let public = PublicHalf::new(1_000_000_000, &numbers).unwrap();
+        let public = PublicHalf::new(KeyVersion::V4, 1_000_000_000, &numbers).unwrap();
         let private = Software.open(&public, &secret).unwrap();
         (public, private)
     };
