@@ -69,7 +69,9 @@ impl SigningKey for Signer<'_> {
         let checked = self.0.sign(&digest).map_err(|fault| refused(fault.message))?;
         let numbers = match (self.0.public().algorithm(), self.0.public().version()) {
             (KeyAlgorithm::Rsa(_), _) => vec![Mpi::from_slice(checked.raw())],
-            (KeyAlgorithm::Ed25519, KeyVersion::V4) => checked.raw().chunks(32).map(Mpi::from_slice).collect(),
+            (KeyAlgorithm::Ed25519, KeyVersion::V4) => {
+                checked.raw().chunks(32).map(Mpi::from_slice).collect()
+            }
             (KeyAlgorithm::Ed25519, KeyVersion::V6) => {
                 return Ok(SignatureBytes::Native(checked.raw().to_vec().into()));
             }

@@ -84,7 +84,9 @@ impl PublicHalf {
         body.push(algorithm);
         if version == KeyVersion::V6 {
             let len = u32::try_from(material.len());
-            body.extend(len.map_err(|_| CryptoError::malformed("public key", "it is too long"))?.to_be_bytes());
+            body.extend(
+                len.map_err(|_| CryptoError::malformed("public key", "it is too long"))?.to_be_bytes(),
+            );
         }
         body.extend(material);
         Self::parse(&body)
@@ -320,11 +322,14 @@ mod tests {
 
     #[test]
     fn short_rsa_keys_and_other_versions_are_unsupported_by_name() {
-        let short = PublicHalf::new(KeyVersion::V4, 7, &Numbers::Rsa { n: vec![0xff; 128], e: vec![1, 0, 1] });
+        let short =
+            PublicHalf::new(KeyVersion::V4, 7, &Numbers::Rsa { n: vec![0xff; 128], e: vec![1, 0, 1] });
         assert!(matches!(short, Err(CryptoError::Unsupported { name, .. }) if name == "rsa1024"));
         for version in [0, 3, 5, 7] {
             let parsed = PublicHalf::parse(&[version, 0]);
-            assert!(matches!(parsed, Err(CryptoError::Unsupported { name, .. }) if name == version.to_string()));
+            assert!(
+                matches!(parsed, Err(CryptoError::Unsupported { name, .. }) if name == version.to_string())
+            );
         }
     }
 

@@ -117,7 +117,8 @@ impl SecretPacket {
             body: Secret::joined(&[packet.body]).map_err(|error| Fault::from(&error))?,
             public_len,
             fingerprint,
-            protection: protection(fingerprint.version(), secret).ok_or_else(|| refused("a secret key is truncated"))?,
+            protection: protection(fingerprint.version(), secret)
+                .ok_or_else(|| refused("a secret key is truncated"))?,
         })
     }
 
@@ -303,7 +304,10 @@ mod tests {
     #[test]
     fn protection_is_told_from_the_first_bytes() {
         assert_eq!(protection(KeyVersion::V4, &[0, 1]), Some(Protection::Clear));
-        assert_eq!(protection(KeyVersion::V4, &[255, 0, 101, 0, b'G', b'N', b'U', 1]), Some(Protection::Stub));
+        assert_eq!(
+            protection(KeyVersion::V4, &[255, 0, 101, 0, b'G', b'N', b'U', 1]),
+            Some(Protection::Stub)
+        );
         assert_eq!(protection(KeyVersion::V4, &[254, 9, 3, 8]), Some(Protection::Passphrase));
         assert_eq!(protection(KeyVersion::V4, &[253, 9, 2, 4]), Some(Protection::Passphrase));
         assert_eq!(protection(KeyVersion::V4, &[7, 101]), Some(Protection::Passphrase));
