@@ -131,6 +131,7 @@ async fn sign_and_verify(
         user_id: "Sealwright demo <demo@sealwright.invalid>".to_owned(),
         valid_for_s: None,
         signing_subkey: false,
+        version: KeyVersion::V4,
     };
     let key = connection.create(new).await.map_err(refused)?;
     let (certificate, _) = key.parse_certificate().map_err(refused)?;

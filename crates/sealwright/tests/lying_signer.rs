@@ -105,6 +105,7 @@ fn new_key(name: &str) -> NewKey {
         user_id: format!("{name} <{name}@example.org>"),
         valid_for_s: None,
         signing_subkey: false,
+        version: KeyVersion::V4,
     }
 }
 
