@@ -12,6 +12,7 @@ use sealwright_client::connection::{Connection, Key, NewKey, Priority};
 use sealwright_client::sign::{Done, Effect, FileReport, Request, Signer};
 use sealwright_client::source::{self, Directories};
 use sealwright_client::{trust, verify};
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::options::SignOptions;

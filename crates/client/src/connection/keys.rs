@@ -101,6 +101,12 @@ impl Key {
         })
     }
 
+    /// Version of the OpenPGP key, 4 or 6, by the length of its fingerprint (RFC 9580 section 5.5.4); for display.
+    #[must_use]
+    pub const fn openpgp_version(&self) -> u8 {
+        if self.fingerprint.len() == 64 { 6 } else { 4 }
+    }
+
     /// The certificate, parsed; the signing component must be in it.
     ///
     /// # Errors
