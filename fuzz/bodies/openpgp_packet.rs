@@ -68,9 +68,7 @@ fn compose(data: &[u8]) {
     let hash = input.one_of(&HashAlgorithm::ALL);
     let bits = 2048 + input.number() % (8192 - 2048 + 1);
     let key = if input.flag() { KeyAlgorithm::Rsa(bits) } else { KeyAlgorithm::Ed25519 };
-    let is_v6 = input.flag();
-    let issuer = Fingerprint::from_bytes(&input.bytes(if is_v6 { 32 } else { 20 })).unwrap();
-    let first = is_v6.then(|| Salt::new(hash, &input.bytes(hash.salt_len())).unwrap());
+    let mut issuer = input.bytes(20);
     let created = u32::from_be_bytes(input.bytes(4).try_into().unwrap());
     let salt = input.flag().then(|| input.bytes(32).try_into().unwrap());
     let len = match key {
@@ -78,6 +76,10 @@ fn compose(data: &[u8]) {
         KeyAlgorithm::Ed25519 => 64,
     };
     let raw = input.bytes(len);
+    let is_v6 = input.flag();
+    issuer.extend(if is_v6 { input.bytes(12) } else { Vec::new() });
+    let issuer = Fingerprint::from_bytes(&issuer).unwrap();
+    let first = is_v6.then(|| Salt::new(hash, &input.bytes(hash.salt_len())).unwrap());
     let mut content = first.map_or_else(|| Hasher::new(hash), |salt| salt.hasher());
     content.update(input.rest());
     let template = Template { hash, key, issuer, created, salt, first };
