@@ -45,8 +45,9 @@ pub(crate) fn run(data: &[u8]) {
     assert!(!is_another || (inspection.is_err() && before.is_none()), "the file of another format was read");
     strip(format, &file, before.as_ref());
     let certificate = &KEYS.0[key];
-    let _ = format.prepare_stream(&mut file.as_slice(), &options, certificate);
-    match format.prepare(&file, &options, certificate) {
+    let salts = made_up::salts(certificate, options.hash, format.salts_needed(&options, certificate));
+    let _ = format.prepare_stream(&mut file.as_slice(), &options, certificate, &salts);
+    match format.prepare(&file, &options, certificate, &salts) {
         Ok(Preparation::Sign(prepared)) => {
             assert!(!is_another, "the file of another format was signed");
             sign(format, &file, &options, certificate, &prepared, salted);
@@ -160,8 +161,10 @@ fn sign(
     let stripped = format.strip(&signed).unwrap().unwrap().apply(&signed);
     assert!(format.strip(&stripped).unwrap().is_none());
     let again = SignOptions { if_signed: IfSigned::Replace, repeat: Repeat::Force, ..options.clone() };
-    let again =
-        format.prepare(&signed, &again, certificate).map(|again| matches!(again, Preparation::Sign(_)));
+    let salts = made_up::salts(certificate, options.hash, format.salts_needed(options, certificate));
+    let again = format
+        .prepare(&signed, &again, certificate, &salts)
+        .map(|again| matches!(again, Preparation::Sign(_)));
     assert!(matches!(again, Ok(true)), "what was signed cannot be signed again");
 }
 

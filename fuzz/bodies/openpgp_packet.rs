@@ -6,6 +6,7 @@ use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::packet::{PACKET_BYTES_MAX, PACKETS_MAX, SignaturePacket};
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::Template;
 use sealwright_crypto::openpgp::verify::{State, preflight, verify};
 use std::sync::LazyLock;
@@ -67,7 +68,7 @@ fn compose(data: &[u8]) {
     let hash = input.one_of(&HashAlgorithm::ALL);
     let bits = 2048 + input.number() % (8192 - 2048 + 1);
     let key = if input.flag() { KeyAlgorithm::Rsa(bits) } else { KeyAlgorithm::Ed25519 };
-    let issuer = Fingerprint::from_bytes(&input.bytes(20)).unwrap();
+    let mut issuer = input.bytes(20);
     let created = u32::from_be_bytes(input.bytes(4).try_into().unwrap());
     let salt = input.flag().then(|| input.bytes(32).try_into().unwrap());
     let len = match key {
@@ -75,9 +76,13 @@ fn compose(data: &[u8]) {
         KeyAlgorithm::Ed25519 => 64,
     };
     let raw = input.bytes(len);
-    let mut content = Hasher::new(hash);
+    let is_v6 = input.flag();
+    issuer.extend(if is_v6 { input.bytes(12) } else { Vec::new() });
+    let issuer = Fingerprint::from_bytes(&issuer).unwrap();
+    let first = is_v6.then(|| Salt::new(hash, &input.bytes(hash.salt_len())).unwrap());
+    let mut content = first.map_or_else(|| Hasher::new(hash), |salt| salt.hasher());
     content.update(input.rest());
-    let template = Template { hash, key, issuer, created, salt };
+    let template = Template { hash, key, issuer, created, salt, first };
     let unsigned = template.finish(&content.midstate()).unwrap();
     let Ok(packet) = unsigned.pack(&raw) else {
         let is_zero = |part: &[u8]| part.iter().all(|byte| *byte == 0);
@@ -86,8 +91,9 @@ fn compose(data: &[u8]) {
     };
     let read = SignaturePacket::parse(&packet).unwrap();
     assert_eq!(read.bytes(), packet, "a composed packet changed");
-    assert_eq!((read.version(), read.signature_type(), read.hash()), (4, 0, Some(hash)));
-    assert_eq!(read.key_algorithm_id(), key.openpgp_id());
+    assert_eq!((read.version(), read.signature_type()), (issuer.key_version(), 0));
+    assert_eq!((read.hash(), read.salt()), (Some(hash), first.as_ref().map(Salt::as_bytes)));
+    assert_eq!(read.key_algorithm_id(), key.openpgp_id(issuer.version()));
     assert_eq!((read.created(), read.expires()), (Some(created), None));
     assert_eq!(read.issuer_fingerprint(), Some(issuer));
     assert_eq!(read.issuer_key_id(), Some(issuer.key_id()));

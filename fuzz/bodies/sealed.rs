@@ -191,6 +191,8 @@ impl Front {
             content: Some(wire::sign_request::Content::Midstate(content)),
             not_before: 0,
             salt: false,
+            // Blobs of version 2 have version 6 keys, which hash a salt first.
+            first: vec![7; if key.sealed.first() == Some(&2) { 16 } else { 0 }],
         };
         let batch = wire::SignBatch { keys: vec![key], items: vec![item], deadline_ms: 0 };
         let answer = self.ask(Request::Sign(batch));

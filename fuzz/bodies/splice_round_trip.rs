@@ -82,7 +82,8 @@ fn sign(
     key: &Certificate,
     salted: bool,
 ) -> Option<(Vec<u8>, bool)> {
-    let Ok(Preparation::Sign(prepared)) = Rpm.prepare(package, options, key) else { return None };
+    let salts = made_up::salts(key, options.hash, Rpm.salts_needed(options, key));
+    let Ok(Preparation::Sign(prepared)) = Rpm.prepare(package, options, key, &salts) else { return None };
     let packets = made_up::packets(&prepared.items, key, salted);
     let layout = if salted { Layout::Blocks(4096) } else { Layout::Tight };
     let Ok(Output::Edits(edits)) = prepared.plan.output(&packets, layout) else { return None };
@@ -176,9 +177,12 @@ fn made_up_entry(input: &mut Choices<'_>) -> Entry {
     let what = input.byte();
     let signer = &CERTIFICATES[usize::from(input.byte()) % CERTIFICATES.len()];
     let packet = |text: &[u8]| {
-        let mut content = Hasher::new(sealwright_crypto::algorithm::HashAlgorithm::Sha256);
+        let hash = sealwright_crypto::algorithm::HashAlgorithm::Sha256;
+        let is_v6 = signer.fingerprint().key_version() == 6;
+        let salt = made_up::salts(signer, hash, usize::from(is_v6)).pop();
+        let mut content = salt.map_or_else(|| Hasher::new(hash), |salt| salt.hasher());
         content.update(text);
-        made_up::packets(&[Item { purpose: Purpose::RpmHeader, content }], signer, false).remove(0)
+        made_up::packets(&[Item { purpose: Purpose::RpmHeader, content, salt }], signer, false).remove(0)
     };
     if tag == 278 && what % 4 != 3 {
         let packets = (0..=what % 3).map(|number| STANDARD.encode(packet(&[number])) + "\0");

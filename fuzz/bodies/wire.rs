@@ -2,9 +2,11 @@
 //! the limits, and goes over the wire as the same.
 
 use prost::Message as _;
+use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::tbs::Content;
 use sealwright_proto::convert::group::{Group, GroupResult};
 use sealwright_proto::convert::keys::{CreateKey, ImportKey, RenewKey, parse_list};
+use sealwright_proto::convert::salts::{Salts, SaltsRequest};
 use sealwright_proto::limits;
 use sealwright_proto::names::KeyReference;
 use sealwright_proto::status::Fault;
@@ -13,7 +15,7 @@ use sealwright_proto::v1;
 use crate::message::{decoded, refused, round_trip, sound};
 
 /// One for each message of `sign.proto` and `keys.proto` that travels by itself.
-const MESSAGES: [fn(&[u8]); 13] = [
+const MESSAGES: [fn(&[u8]); 15] = [
     sign_group,
     sign_group_result,
     create_key,
@@ -27,6 +29,8 @@ const MESSAGES: [fn(&[u8]); 13] = [
     list_keys_response,
     begin_import_response,
     import_key_response,
+    begin_salts,
+    begin_salts_response,
 ];
 
 pub(crate) fn run(data: &[u8]) {
@@ -46,6 +50,8 @@ fn sign_group(data: &[u8]) {
             Content::Midstate(_) => 0,
             Content::Inline(_, bytes) => bytes.len(),
         });
+        let tickets = group.items.iter().filter_map(|item| item.ticket.as_ref());
+        assert!(tickets.clone().all(|ticket| (1..=limits::TICKET_BYTES_MAX).contains(&ticket.len())));
         assert!(inline.sum::<usize>() <= limits::INLINE_BYTES_MAX, "more inline content than the limit");
         let wire = group.to_wire();
         assert!(wire.encoded_len() <= limits::GRPC_MESSAGE_BYTES_MAX);
@@ -141,4 +147,27 @@ fn begin_import_response(data: &[u8]) {
 
 fn import_key_response(data: &[u8]) {
     decoded::<v1::ImportKeyResponse>(data);
+}
+
+fn begin_salts(data: &[u8]) {
+    let Some(wire) = decoded::<v1::BeginSaltsRequest>(data) else { return };
+    let parsed = SaltsRequest::parse(&wire);
+    if let Ok(asked) = &parsed {
+        assert!((1..=limits::SALTS_MAX).contains(&asked.count));
+    }
+    round_trip(parsed, |wire| SaltsRequest::parse(&wire), SaltsRequest::to_wire);
+}
+
+/// An answer to a question that fits it in number, for each hash: the right one is among them.
+fn begin_salts_response(data: &[u8]) {
+    let Some(wire) = decoded::<v1::BeginSaltsResponse>(data) else { return };
+    for hash in HashAlgorithm::ALL {
+        let key = KeyReference::parse("k").unwrap();
+        let asked = SaltsRequest { key, hash, count: wire.tickets.len() };
+        let parsed = Salts::parse(wire.clone(), &asked);
+        if let Ok(salts) = &parsed {
+            assert!(salts.tickets.iter().all(|ticket| ticket.salt.hash() == hash));
+        }
+        round_trip(parsed, |wire| Salts::parse(wire, &asked), |salts| salts.clone().into_wire());
+    }
 }

@@ -68,10 +68,11 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--algorithm', '--algorithm', [CompletionResultType]::ParameterName, 'Key algorithm')
             [CompletionResult]::new('--uid', '--uid', [CompletionResultType]::ParameterName, 'OpenPGP user id, `Name <mail>`; default: the key''s name')
             [CompletionResult]::new('--expires', '--expires', [CompletionResultType]::ParameterName, 'Valid for: 90d, 12w, 18m, 2y, never')
+            [CompletionResult]::new('--openpgp', '--openpgp', [CompletionResultType]::ParameterName, 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it')
             [CompletionResult]::new('--signing-subkey', '--signing-subkey', [CompletionResultType]::ParameterName, 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break

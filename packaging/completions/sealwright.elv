@@ -62,10 +62,11 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --algorithm 'Key algorithm'
             cand --uid 'OpenPGP user id, `Name <mail>`; default: the key''s name'
             cand --expires 'Valid for: 90d, 12w, 18m, 2y, never'
+            cand --openpgp 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it'
             cand --signing-subkey 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures'
             cand --json 'One JSON object for each file or key on standard output'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
             cand -V 'Print version'
             cand --version 'Print version'
         }

@@ -1,4 +1,4 @@
-//! The Debian packages that tests, cases and benches need.
+//! The Debian packages that tests, cases and benches need, and the one verifier that Debian does not have.
 
 use std::process::Command;
 
@@ -22,11 +22,41 @@ const NEEDED: &[(&str, &str)] = &[
     ("python3", "python3"),
 ];
 
+/// A verifier of OpenPGP version 6 (Sequoia, by its binding for Python): neither gpg 2.2 nor the sq of Debian 12 reads it.
+const PYSEQUOIA: &str = "pysequoia==0.1.35";
+/// The Debian package that makes folders for libraries of Python.
+const VENV_PACKAGE: &str = "python3-venv";
+
 /// Installs what is missing; does nothing where everything is there.
 pub(crate) fn install() -> Result<()> {
-    let missing: Vec<_> = NEEDED.iter().filter(|(program, _)| !process::is_there(program)).collect();
+    install_programs()?;
+    install_pysequoia()
+}
+
+/// Into a folder of its own beside what cargo builds; `crates/testkit/src/pysequoia.rs` looks there.
+fn install_pysequoia() -> Result<()> {
+    let folder = process::target_folder().join("pysequoia");
+    let python = folder.join("bin/python");
+    if succeeds(Command::new(&python).args(["-c", "import pysequoia"])) {
+        return Ok(());
+    }
+    println!("xtask: installing {PYSEQUOIA} into {}", folder.display());
+    process::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    process::run(Command::new(&python).args(["-m", "pip", "install", "--quiet", PYSEQUOIA]))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+fn install_programs() -> Result<()> {
+    let mut missing: Vec<_> =
+        NEEDED.iter().copied().filter(|(program, _)| !process::is_there(program)).collect();
+    if !succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
+        missing.push(("python3 -m venv", VENV_PACKAGE));
+    }
     if missing.is_empty() {
-        println!("xtask: all tools that the tests need are installed");
+        println!("xtask: all programs that the tests need are installed");
         return Ok(());
     }
     let programs = missing.iter().map(|(program, _)| *program).collect::<Vec<_>>().join(" ");

@@ -12,6 +12,13 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
+/// Where cargo builds into: this program lies in `debug` or `release` of it.
+pub(crate) fn target_folder() -> PathBuf {
+    let program = std::env::current_exe().ok();
+    let folder = program.as_deref().and_then(|program| program.ancestors().nth(2));
+    folder.map_or_else(|| root().join("target"), Path::to_path_buf)
+}
+
 /// `cargo` in the root of the repository, with arguments.
 pub(crate) fn cargo<A: AsRef<OsStr>>(arguments: &[A]) -> Command {
     let mut command = Command::new(env!("CARGO"));

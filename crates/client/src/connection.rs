@@ -2,6 +2,7 @@
 //! Whether the server is another machine or a front in this process makes no difference here.
 
 mod keys;
+mod salts;
 mod stream;
 
 use std::sync::Arc;
@@ -187,6 +188,7 @@ mod tests {
             usage: Usage::OpenPgp,
             purpose: Purpose::RpmHeader,
             content: Content::Midstate(Hasher::new(HashAlgorithm::Sha512).midstate()),
+            ticket: Some(vec![7; 366]),
         };
         let group = Group {
             key: "k".repeat(255),
@@ -197,7 +199,7 @@ mod tests {
             salt: true,
         };
         let message = to_request(&group, uuid::Uuid::now_v7()).unwrap().to_wire();
-        assert!(message.encoded_len() < 1500);
+        assert!(message.encoded_len() < 2500);
         assert_eq!(message.artefact.unwrap().name.len(), 254);
     }
 

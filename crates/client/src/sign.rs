@@ -4,14 +4,16 @@
 pub mod detached;
 pub(crate) mod finish;
 pub(crate) mod links;
+mod salts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_crypto::algorithm::{KeyAlgorithm, KeyVersion};
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::Usage;
 use sealwright_formats::Format;
@@ -32,6 +34,7 @@ use crate::detect;
 use crate::error::Error;
 use crate::sign::finish::Ready;
 use crate::sign::links::Links;
+use crate::sign::salts::{Reserve, Ticket, ticket_of};
 use crate::source::file::{SourceFile, Until};
 use crate::source::{Entry, Place};
 use crate::trust;
@@ -73,6 +76,7 @@ pub struct Signer {
     output: Option<OutputDirectory>,
     committer: Committer,
     links: Links,
+    reserve: Reserve,
 }
 
 /// What a file is to the call that it is part of.
@@ -209,6 +213,7 @@ impl Signer {
             output,
             committer: Committer::default(),
             links: Links::default(),
+            reserve: Reserve::default(),
         })
     }
 
@@ -227,7 +232,13 @@ impl Signer {
     pub async fn sign_part(self: &Arc<Self>, index: usize, entry: &Entry, part: Part<'_>) -> FileReport {
         let begun = Instant::now();
         let mut trail = Trail::default();
-        let outcome = self.run(entry, part, &mut trail).await;
+        let mut outcome = self.run(entry, part, &mut trail).await;
+        if outcome.as_ref().is_err_and(|error| error.server_code() == Some(Code::TicketRefused)) {
+            // The server was restarted, or hashing took longer than a ticket lives. Nothing was signed: once more.
+            self.reserve.clear().await;
+            trail = Trail::default();
+            outcome = self.run(entry, part, &mut trail).await;
+        }
         FileReport {
             index,
             path: entry.shown.clone(),
@@ -247,20 +258,27 @@ impl Signer {
             Some(in_hand) => Some(in_hand.acquire().await.map_err(|_| Error::Stopped)?),
             None => None,
         };
+        let tickets = self.take_tickets().await?;
+        let salts: Vec<Salt> = tickets.iter().map(Ticket::salt).collect();
         let (this, its_entry, stop) = (Arc::clone(self), entry.clone(), part.stop.cloned());
         let (step, learnt) = blocking(move || {
             let mut learnt = Trail::default();
-            (this.prepare(&its_entry, &mut learnt, stop), learnt)
+            (this.prepare(&its_entry, &salts, &mut learnt, stop), learnt)
         })
         .await?;
         *trail = learnt;
-        let pending = match step? {
-            Step::Done(done) => return Ok(done),
-            Step::Ask(_) if part.stop.is_some_and(Stop::is_asked) => return Err(Error::Stopped),
-            Step::Ask(pending) => pending,
+        let pending = match step {
+            Ok(Step::Ask(pending)) if !part.stop.is_some_and(Stop::is_asked) => pending,
+            other => {
+                self.reserve.give_back(tickets).await;
+                return match other? {
+                    Step::Done(done) => Ok(done),
+                    Step::Ask(_) => Err(Error::Stopped),
+                };
+            }
         };
         let name = entry.shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let group = self.group(&pending.prepared, name, trail.size);
+        let group = self.group(&pending.prepared, &tickets, name, trail.size);
         let answer = self.connection.sign(&group).await?;
         trail.sent_bytes = answer.sent_bytes;
         trail.request_id = Some(answer.request_id.clone());
@@ -283,11 +301,12 @@ impl Signer {
         Ok(Done::Signed(signed))
     }
 
-    fn group(&self, prepared: &Prepared, name: String, size: u64) -> Group {
+    fn group(&self, prepared: &Prepared, tickets: &[Ticket], name: String, size: u64) -> Group {
         let item = |item: &sealwright_formats::prepared::Item| ToBeSigned {
             usage: Usage::OpenPgp,
             purpose: item.purpose,
             content: Content::Midstate(item.content.midstate()),
+            ticket: ticket_of(tickets, item),
         };
         Group {
             key: self.key.name.clone(),
@@ -300,7 +319,13 @@ impl Signer {
     }
 
     /// Everything up to asking. Runs on a thread that may block.
-    fn prepare(&self, entry: &Entry, trail: &mut Trail, stop: Option<Stop>) -> Result<Step, Error> {
+    fn prepare(
+        &self,
+        entry: &Entry,
+        salts: &[Salt],
+        trail: &mut Trail,
+        stop: Option<Stop>,
+    ) -> Result<Step, Error> {
         if stop.as_ref().is_some_and(Stop::is_asked) {
             return Err(Error::Stopped);
         }
@@ -317,7 +342,7 @@ impl Signer {
         trail.format = Some(format.name());
         let whole = Until { source: &source, stop };
         let preparation = format
-            .prepare(&whole, &self.request.options, &self.certificate)
+            .prepare(&whole, &self.request.options, &self.certificate, salts)
             .map_err(|error| if whole.ended() { Error::Stopped } else { error.into() })?;
         let mut prepared = match preparation {
             Preparation::Leave { why } => return self.leave(entry, &source, why),
@@ -374,7 +399,7 @@ impl Signer {
             Some(target) => Beside::target(target),
             None => Beside::of(entry, &source)?,
         };
-        if let Some(why) = self.keep_sidecar(&beside, &prepared)? {
+        if let Some(why) = self.keep_sidecar(&beside, &source, &prepared)? {
             return Ok(Step::Done(Done::Unchanged { why, copy: None }));
         }
         if self.request.effect == Effect::DryRun {
@@ -417,8 +442,9 @@ impl Signer {
 
     /// Bytes of a signature packet that this key can make at most (crypto/src/openpgp/signature.rs has the parts).
     fn packet_len_max(&self) -> Result<usize, Error> {
-        /// Packet header, fixed fields, creation time, issuer fingerprint and key id, digest prefix.
-        const FIXED: usize = 64;
+        /// Packet header, fixed fields, creation time, issuer fingerprint, digest prefix; key id (version 4), or longer
+        /// lengths and the salt (version 6).
+        const FIXED: [usize; 2] = [64, 104];
         /// The salt notation.
         const SALT: usize = 96;
         let algorithm = KeyAlgorithm::from_name(&self.key.algorithm)
@@ -428,7 +454,12 @@ impl Signer {
             KeyAlgorithm::Ed25519 => 68,
         };
         let salt = if self.request.salt { SALT } else { 0 };
-        Ok(raw.saturating_add(FIXED).saturating_add(salt))
+        let [v4, v6] = FIXED;
+        let fixed = match self.certificate.fingerprint().version() {
+            KeyVersion::V4 => v4,
+            KeyVersion::V6 => v6,
+        };
+        Ok(raw.saturating_add(fixed).saturating_add(salt))
     }
 }
 

@@ -26,6 +26,7 @@ use sealwright_client::sign::detached::StreamDone;
 use sealwright_client::sign::{Done, Effect, FileReport, Request, Signer};
 use sealwright_client::source::{self, Directories, Entry, Place};
 use sealwright_client::{strip, trust, verify};
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::options::{IfSigned, SignOptions};
 use sealwright_proto::status::Code;
@@ -130,7 +131,13 @@ async fn a_wrong_answer_never_reaches_the_file() {
             Fault::Garbage => matches!(error, Error::BadAnswerBytes { .. }),
             Fault::NotMyItems => matches!(error, Error::BadAnswer { .. }),
             Fault::Refused(code) => error.server_code() == Some(code),
-            Fault::None | Fault::LostOnce | Fault::BusyOnce | Fault::Silent => false,
+            Fault::None
+            | Fault::LostOnce
+            | Fault::BusyOnce
+            | Fault::Silent
+            | Fault::OtherSalt
+            | Fault::TicketsOnce
+            | Fault::NoTicket => false,
         };
         assert!(expected, "{fault:?}: {error}");
         assert_eq!(fs::read(&path).unwrap(), before, "{fault:?}");
@@ -427,4 +434,89 @@ async fn a_server_that_never_answers_is_left_by_a_second_stop_and_the_file_is_wh
     assert_eq!(summary.not_begun, 1);
     assert_eq!(fs::read(&path).unwrap(), fixture(UNSIGNED));
     only(&dir);
+}
+
+const V6_PACKAGE: &str = "rpm/rpmrs_v6_rpm-basic-2.3.4-5.el9.noarch.rpm";
+
+fn of_v6_key(fault: Fault) -> Service {
+    Service { version: KeyVersion::V6, fault, ..Service::default() }
+}
+
+#[tokio::test]
+async fn each_file_of_a_version_6_key_has_a_salt_of_its_own_and_one_request_gives_many() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = of_v6_key(Fault::None);
+    let signer = signer(service.clone(), request()).await;
+    let mut keyring = sealwright_crypto::openpgp::certificate::Keyring::new();
+    keyring.push(service::certificate(KeyVersion::V6));
+    for number in 0..10 {
+        let path = dir.path().join(format!("{number}.rpm"));
+        fs::copy(fixture_path(V6_PACKAGE), &path).unwrap();
+        let report = signer.sign(number, &named(&path)).await;
+        assert!(matches!(report.outcome, Ok(Done::Signed(_))), "{report:?}");
+        let verification = verify::verify(0, &named(&path), None, &keyring).outcome.unwrap().unwrap();
+        assert_eq!(verification.state(), State::Valid);
+    }
+    let used = service.tickets.lock().unwrap().clone();
+    let different: std::collections::HashSet<_> = used.iter().map(|ticket| ticket.clone().unwrap()).collect();
+    assert_eq!((used.len(), different.len()), (10, 10));
+    assert_eq!(*service.salts_asked.lock().unwrap(), [4, 8]);
+    // What is left as it is uses none up.
+    for number in 0..10 {
+        let report = signer.sign(number, &named(&dir.path().join(format!("{number}.rpm")))).await;
+        assert!(matches!(report.outcome, Ok(Done::Unchanged { .. })), "{report:?}");
+    }
+    assert_eq!(*service.salts_asked.lock().unwrap(), [4, 8]);
+}
+
+#[tokio::test]
+async fn a_detached_signature_of_a_version_6_key_is_seen_to_be_there_although_salts_differ() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.txt");
+    fs::write(&path, b"content").unwrap();
+    let service = of_v6_key(Fault::None);
+    let request = Request { format: Some("detached"), ..request() };
+    let signer = signer(service.clone(), request).await;
+    assert!(matches!(signer.sign(0, &named(&path)).await.outcome, Ok(Done::Signed(_))));
+    assert!(matches!(signer.sign(1, &named(&path)).await.outcome, Ok(Done::Unchanged { .. })));
+    fs::write(&path, b"changed").unwrap();
+    assert!(
+        matches!(signer.sign(2, &named(&path)).await.outcome, Ok(Done::Signed(_))),
+        "it is of another content"
+    );
+    assert_eq!(service.tickets.lock().unwrap().len(), 2);
+}
+
+/// A stranger hashes the salt that the packet has: with another one than ours the signature verifies nowhere.
+#[tokio::test]
+async fn a_signature_with_another_salt_never_reaches_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = copy(&dir, V6_PACKAGE);
+    let before = fs::read(&path).unwrap();
+    let report = signer(of_v6_key(Fault::OtherSalt), request()).await.sign(0, &named(&path)).await;
+    assert!(matches!(report.outcome, Err(Error::SignatureRefused { .. })), "{report:?}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+    only(&dir);
+}
+
+#[tokio::test]
+async fn after_a_refused_ticket_the_file_is_hashed_once_more_after_a_new_salt_and_only_once() {
+    for (fault, asked) in [(Fault::TicketsOnce, 2), (Fault::NoTicket, 2)] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = copy(&dir, V6_PACKAGE);
+        let service = of_v6_key(fault);
+        let report = signer(service.clone(), request()).await.sign(0, &named(&path)).await;
+        if fault == Fault::TicketsOnce {
+            assert!(matches!(report.outcome, Ok(Done::Signed(_))), "{report:?}");
+        } else {
+            assert_eq!(report.outcome.unwrap_err().server_code(), Some(Code::TicketRefused));
+        }
+        let requests = service.asked.lock().unwrap().clone();
+        assert_eq!(requests.len(), asked);
+        assert_ne!(requests[0], requests[1], "other content is another request");
+        let tickets = service.tickets.lock().unwrap().clone();
+        assert_ne!(tickets[0], tickets[1]);
+        assert_eq!(service.salts_asked.lock().unwrap().len(), 2, "the reserve was thrown away");
+        only(&dir);
+    }
 }

@@ -38,6 +38,16 @@ impl HashAlgorithm {
         }
     }
 
+    /// Length of the salt that a version 6 signature hashes first, in bytes (RFC 9580 section 9.5, table 23).
+    #[must_use]
+    pub const fn salt_len(self) -> usize {
+        match self {
+            Self::Sha256 => 16,
+            Self::Sha384 => 24,
+            Self::Sha512 => 32,
+        }
+    }
+
     /// Length of one input block of the compression function in bytes.
     #[must_use]
     pub const fn block_len(self) -> usize {
@@ -85,8 +95,44 @@ impl HashAlgorithm {
 pub enum KeyAlgorithm {
     /// RSA, PKCS#1 v1.5 signatures; the modulus length in bits, [`RSA_BITS_MIN`] to [`RSA_BITS_MAX`].
     Rsa(u16),
-    /// Ed25519 in a version 4 key: OpenPGP algorithm 22, "EdDSA legacy" (RFC 9580 section 5.5.5.5).
+    /// Ed25519: in a version 4 key OpenPGP algorithm 22, "EdDSA legacy" (RFC 9580 section 5.5.5.5), which old rpms
+    /// and gpg read; in a version 6 key algorithm 27 (section 5.5.5.9), where 22 does not exist.
     Ed25519,
+}
+
+/// The version of an OpenPGP key, and so of its signatures (RFC 9580 sections 5.2.3 and 5.5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyVersion {
+    /// RFC 4880; what every verifier reads.
+    #[default]
+    V4,
+    /// RFC 9580; salted signatures, fingerprints of 32 bytes.
+    V6,
+}
+
+impl KeyVersion {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// The number in packets and on the wire.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::V4 => 4,
+            Self::V6 => 6,
+        }
+    }
+
+    /// The inverse of [`Self::number`].
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for every other number.
+    pub fn from_number(number: u32) -> Result<Self, Error> {
+        Self::ALL
+            .into_iter()
+            .find(|version| u32::from(version.number()) == number)
+            .ok_or_else(|| Error::Unsupported { what: "key version", name: number.to_string() })
+    }
 }
 
 /// Shorter RSA keys are refused at import (NIST SP 800-131A).
@@ -100,10 +146,11 @@ impl KeyAlgorithm {
 
     /// RFC 9580 section 9.1.
     #[must_use]
-    pub const fn openpgp_id(self) -> u8 {
-        match self {
-            Self::Rsa(_) => 1,
-            Self::Ed25519 => 22,
+    pub const fn openpgp_id(self, version: KeyVersion) -> u8 {
+        match (self, version) {
+            (Self::Rsa(_), _) => 1,
+            (Self::Ed25519, KeyVersion::V4) => 22,
+            (Self::Ed25519, KeyVersion::V6) => 27,
         }
     }
 
@@ -148,6 +195,18 @@ mod tests {
         for weak in [1, 2, 3, 11] {
             assert!(HashAlgorithm::from_openpgp_id(weak).is_err());
         }
+    }
+
+    #[test]
+    fn key_versions_are_4_and_6_and_each_has_its_own_number_for_ed25519() {
+        for version in KeyVersion::ALL {
+            assert_eq!(KeyVersion::from_number(version.number().into()).unwrap(), version);
+        }
+        for bad in [0, 2, 3, 5, 7, 260] {
+            assert!(KeyVersion::from_number(bad).is_err(), "{bad}");
+        }
+        assert_eq!(KeyAlgorithm::Ed25519.openpgp_id(KeyVersion::V4), 22);
+        assert_eq!(KeyAlgorithm::Ed25519.openpgp_id(KeyVersion::V6), 27);
     }
 
     #[test]

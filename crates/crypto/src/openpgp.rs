@@ -3,17 +3,18 @@
 //!
 //! | | version 3 | version 4 | version 6 |
 //! |---|---|---|---|
-//! | made by us | never | yes | with salt tickets, not yet |
+//! | made by us | never | yes | yes, with the server's salt |
 //! | verified | yes | yes | yes |
 //! | hashed first | – | – | the salt |
 //! | hashed last | type, time | version .. subpackets, `04 ff` length | version .. subpackets, `06 ff` length |
 //!
-//! Reading order: [`fingerprint`], [`armor`], [`signature`] (write), [`packet`] (read), [`certificate`], [`verify`].
+//! Reading order: [`fingerprint`], [`armor`], [`salt`], [`signature`] (write), [`packet`] (read), [`certificate`], [`verify`].
 
 pub mod armor;
 pub mod certificate;
 pub mod fingerprint;
 pub mod packet;
+pub mod salt;
 pub mod signature;
 pub mod verify;
 

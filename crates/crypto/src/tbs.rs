@@ -2,6 +2,7 @@
 
 use crate::algorithm::HashAlgorithm;
 use crate::midstate::Midstate;
+use crate::openpgp::salt::Salt;
 use crate::usage::{Purpose, Usage};
 
 /// One thing to sign.
@@ -13,14 +14,18 @@ pub struct ToBeSigned {
     pub purpose: Purpose,
     /// The content.
     pub content: Content,
+    /// For a version 6 key: the server's ticket for the salt that was hashed first, as it came. Only front opens it;
+    /// the signer gets the salt.
+    pub ticket: Option<Vec<u8>>,
 }
 
 /// The content, in the form in which it travels. Who hashes is said by each variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// The client hashed it; the key holder appends its own part and finishes.
+    /// The client hashed it, after the salt of its ticket if there is one; the key holder appends its own part and
+    /// finishes.
     Midstate(Midstate),
-    /// Small content that a policy wants to see: the key holder hashes all of it, with this algorithm.
+    /// Small content that a policy wants to see: the key holder hashes all of it, with this algorithm, after the salt.
     Inline(HashAlgorithm, Vec<u8>),
 }
 
@@ -37,13 +42,15 @@ impl Content {
         }
     }
 
-    /// The hash over the content, ready for what the key holder appends.
+    /// The hash over salt (version 6) and content, ready for what the key holder appends. Who hashed the content
+    /// hashed the salt too; that it was this one shows when the signature is verified.
     #[must_use]
-    pub fn to_midstate(&self) -> Midstate {
+    pub fn to_midstate(&self, salt: Option<&Salt>) -> Midstate {
         match self {
             Self::Midstate(midstate) => midstate.clone(),
             Self::Inline(hash, bytes) => {
-                let mut hasher = crate::digest::Hasher::new(*hash);
+                let unsalted = || crate::digest::Hasher::new(*hash);
+                let mut hasher = salt.map_or_else(unsalted, Salt::hasher);
                 hasher.update(bytes);
                 hasher.midstate()
             }

@@ -25,6 +25,7 @@ pub mod splice;
 use std::io::Read;
 
 use sealwright_crypto::openpgp::certificate::Certificate;
+use sealwright_crypto::openpgp::salt::Salt;
 
 use crate::error::Error;
 use crate::options::{OptionSpec, SignOptions};
@@ -56,8 +57,12 @@ pub trait Format: Sync {
     /// Whether a file that starts with `head` (up to [`DETECT_BYTES`]) is of this format.
     fn detect(&self, head: &[u8]) -> bool;
 
+    /// How many salts [`Self::prepare`] needs at most, to hash each in front of something: none for a version 4 key.
+    fn salts_needed(&self, options: &SignOptions, key: &Certificate) -> usize;
+
     /// Reads the file once, checks it, and says what to sign and where the signatures go, or that there is
-    /// nothing to do. `key` is the certificate of the key that will sign.
+    /// nothing to do. `key` is the certificate of the key that will sign; `salts` are [`Self::salts_needed`] of the
+    /// server's, for `options.hash`. Which of them was used for what is said by each item.
     ///
     /// # Errors
     /// The file is malformed, damaged, not supported, or already signed under `--if-signed refuse`.
@@ -66,6 +71,7 @@ pub trait Format: Sync {
         source: &dyn ReadAt,
         options: &SignOptions,
         key: &Certificate,
+        salts: &[Salt],
     ) -> Result<Preparation, Error>;
 
     /// The same for a stream that can be read once (standard input).
@@ -77,6 +83,7 @@ pub trait Format: Sync {
         _: &mut dyn Read,
         _: &SignOptions,
         _: &Certificate,
+        _: &[Salt],
     ) -> Result<Preparation, Error> {
         Err(Error::NeedsSeek { format: self.name() })
     }

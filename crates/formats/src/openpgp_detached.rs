@@ -8,13 +8,14 @@ use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::verify::{Outcome, State, preflight, verify};
 use sealwright_crypto::usage::Purpose;
 
 use crate::Format;
 use crate::error::Error;
 use crate::options::{OptionSpec, SignOptions};
-use crate::prepared::{Item, Layout, Output, Plan, Preparation, Prepared, Room};
+use crate::prepared::{Item, Layout, Output, Plan, Preparation, Prepared, Room, first_salt, salts_for};
 use crate::report::{Inspection, SignatureReport, Verification, VerifyContext};
 use crate::source::{CHUNK_BYTES, ReadAt, for_each_chunk};
 use crate::splice::Edits;
@@ -59,29 +60,35 @@ impl Format for OpenPgpDetached {
         false
     }
 
+    fn salts_needed(&self, _: &SignOptions, key: &Certificate) -> usize {
+        salts_for(key, 1)
+    }
+
     fn prepare(
         &self,
         source: &dyn ReadAt,
         options: &SignOptions,
-        _: &Certificate,
+        key: &Certificate,
+        salts: &[Salt],
     ) -> Result<Preparation, Error> {
-        let mut content = Hasher::new(options.hash);
+        let (salt, mut content) = begin(options, key, salts)?;
         for_each_chunk(source, 0, source.len(), |chunk| content.update(chunk))
             .map_err(|cause| Error::Read { offset: content.total(), source: cause })?;
-        Ok(prepared(content, options))
+        Ok(prepared(content, salt, options))
     }
 
     fn prepare_stream(
         &self,
         stream: &mut dyn Read,
         options: &SignOptions,
-        _: &Certificate,
+        key: &Certificate,
+        salts: &[Salt],
     ) -> Result<Preparation, Error> {
-        let mut content = Hasher::new(options.hash);
+        let (salt, mut content) = begin(options, key, salts)?;
         let mut buf = vec![0; CHUNK_BYTES];
         loop {
             match stream.read(&mut buf) {
-                Ok(0) => return Ok(prepared(content, options)),
+                Ok(0) => return Ok(prepared(content, salt, options)),
                 Ok(len) => content.update(buf.get(..len).unwrap_or_default()),
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 Err(cause) => return Err(Error::Read { offset: content.total(), source: cause }),
@@ -114,8 +121,14 @@ impl Format for OpenPgpDetached {
     }
 }
 
-fn prepared(content: Hasher, options: &SignOptions) -> Preparation {
-    let items = vec![Item { purpose: Purpose::Detached, content }];
+/// The hash, with the salt in it if the key has one.
+fn begin(options: &SignOptions, key: &Certificate, salts: &[Salt]) -> Result<(Option<Salt>, Hasher), Error> {
+    let salt = first_salt(key, salts, options.hash)?;
+    Ok((salt, salt.map_or_else(|| Hasher::new(options.hash), |salt| salt.hasher())))
+}
+
+fn prepared(content: Hasher, salt: Option<Salt>, options: &SignOptions) -> Preparation {
+    let items = vec![Item { purpose: Purpose::Detached, content, salt }];
     let armored = options.format.value(&DETACHED_OUTPUT) == "asc";
     Preparation::Sign(Prepared { items, plan: Box::new(DetachedPlan { armored }), notes: Vec::new() })
 }

@@ -1,6 +1,9 @@
 //! What `prepare` found: the things to sign, and the plan that turns signatures into a new file.
 
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyVersion};
 use sealwright_crypto::digest::Hasher;
+use sealwright_crypto::openpgp::certificate::Certificate;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::usage::Purpose;
 
 use crate::error::Error;
@@ -35,8 +38,36 @@ pub struct Prepared {
 pub struct Item {
     /// What it is.
     pub purpose: Purpose,
-    /// All of the content was fed to it.
+    /// All of the content was fed to it, after the salt if there is one.
     pub content: Hasher,
+    /// For a version 6 key: what was fed to it first.
+    pub salt: Option<Salt>,
+}
+
+/// The salt to hash first for this key: none for version 4; for version 6 the first of those that were asked for.
+///
+/// # Errors
+/// [`Error::Internal`] if they were not given, or are for another hash.
+pub(crate) fn first_salt(
+    key: &Certificate,
+    salts: &[Salt],
+    hash: HashAlgorithm,
+) -> Result<Option<Salt>, Error> {
+    match key.fingerprint().version() {
+        KeyVersion::V4 => Ok(None),
+        KeyVersion::V6 => {
+            let salt = salts.first().filter(|salt| salt.hash() == hash);
+            salt.copied().map(Some).ok_or(Error::internal("a salt is missing"))
+        }
+    }
+}
+
+/// How many salts a format needs that makes this many signatures.
+pub(crate) fn salts_for(key: &Certificate, signatures: usize) -> usize {
+    match key.fingerprint().version() {
+        KeyVersion::V4 => 0,
+        KeyVersion::V6 => signatures,
+    }
 }
 
 /// What a user should know of signatures of other keys that stay beside ours: their keys are not known here, so nobody

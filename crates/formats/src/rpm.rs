@@ -28,11 +28,12 @@ mod tags;
 mod verify;
 
 use sealwright_crypto::openpgp::certificate::Certificate;
+use sealwright_crypto::openpgp::salt::Salt;
 
 use crate::Format;
 use crate::error::Error;
 use crate::options::{OptionSpec, SignOptions};
-use crate::prepared::Preparation;
+use crate::prepared::{Preparation, salts_for};
 use crate::report::{Inspection, Verification, VerifyContext};
 use crate::source::ReadAt;
 use crate::splice::Edits;
@@ -84,13 +85,19 @@ impl Format for Rpm {
         head.starts_with(&package::LEAD_MAGIC)
     }
 
+    fn salts_needed(&self, _: &SignOptions, key: &Certificate) -> usize {
+        // Version 6 signatures are over the header alone.
+        salts_for(key, 1)
+    }
+
     fn prepare(
         &self,
         source: &dyn ReadAt,
         options: &SignOptions,
         key: &Certificate,
+        salts: &[Salt],
     ) -> Result<Preparation, Error> {
-        prepare::prepare(source, options, key)
+        prepare::prepare(source, options, key, salts)
     }
 
     fn verify(&self, source: &dyn ReadAt, context: &VerifyContext<'_>) -> Result<Verification, Error> {

@@ -44,7 +44,7 @@ fn checked() -> SignOptions {
 
 /// The signed package, or the reason why there is none.
 fn sign(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Result<Vec<u8>, Error> {
-    let prepared = match rpm().prepare(bytes, options, &signer.certificate)? {
+    let prepared = match rpm().prepare(bytes, options, &signer.certificate, &signer.salts(options.hash))? {
         Preparation::Sign(prepared) => prepared,
         Preparation::Leave { why } => panic!("left: {why}"),
     };
@@ -101,18 +101,19 @@ fn packages_are_detected_by_content_and_other_files_are_not() {
 #[test]
 fn every_package_is_signed_or_refused_with_its_reason() {
     let signers = [Signer::rsa2048(), Signer::rsa4096(), Signer::ed25519()];
-    let mut table =
-        String::from("# package, then the verdict for rsa2048, rsa4096, ed25519; equal neighbours once\n");
+    let v6 = Signer::ed25519_v6();
+    let mut table = String::from(
+        "# package, then the verdict for rsa2048, rsa4096, ed25519, equal neighbours once; then for ed25519 of version 6\n",
+    );
     for name in packages() {
         let original = fixture(&name);
-        let mut verdicts: Vec<String> = Vec::new();
-        for signer in &signers {
-            verdicts.push(match sign(&original, &checked(), signer) {
-                Ok(signed) => check_signed(&name, &original, &signed, signer),
-                Err(error) => format!("refused: {error}"),
-            });
-        }
+        let verdict = |signer: &Signer| match sign(&original, &checked(), signer) {
+            Ok(signed) => check_signed(&name, &original, &signed, signer),
+            Err(error) => format!("refused: {error}"),
+        };
+        let mut verdicts: Vec<String> = signers.iter().map(verdict).collect();
         verdicts.dedup();
+        verdicts.push(verdict(&v6));
         write!(table, "{name}\t{}", verdicts.join("\t")).unwrap();
         table.push('\n');
     }

@@ -66,12 +66,14 @@ impl Read for Drip<'_> {
 fn file_and_stream_are_signed_alike_in_both_kinds_the_empty_file_too() {
     for content in [Vec::new(), b"text\r\nwith line ends\n".to_vec(), vec![7; 600_000]] {
         for (kind, wanted) in [("asc", ".asc"), ("sig", ".sig")] {
-            for signer in [Signer::ed25519(), Signer::rsa4096()] {
+            for signer in [Signer::ed25519(), Signer::rsa4096(), Signer::ed25519_v6()] {
                 let options = options(kind);
-                let key = &signer.certificate;
-                let file = prepared(OpenPgpDetached.prepare(&content, &options, key).unwrap());
+                let (key, salts) = (&signer.certificate, signer.salts(options.hash));
+                assert_eq!(OpenPgpDetached.salts_needed(&options, key), salts.len());
+                let file = prepared(OpenPgpDetached.prepare(&content, &options, key, &salts).unwrap());
                 let mut stream = Drip(&content);
-                let stream = prepared(OpenPgpDetached.prepare_stream(&mut stream, &options, key).unwrap());
+                let stream =
+                    prepared(OpenPgpDetached.prepare_stream(&mut stream, &options, key, &salts).unwrap());
                 let (suffix, bytes) = sidecar(&file, &signer);
                 assert_eq!((suffix, &bytes), (wanted, &sidecar(&stream, &signer).1));
                 assert_eq!(bytes.starts_with(b"-----BEGIN PGP SIGNATURE-----"), kind == "asc");
@@ -91,7 +93,8 @@ fn several_signatures_in_one_file_are_reported_each() {
     let (first, second) = (Signer::ed25519(), Signer::rsa2048());
     let mut both = Vec::new();
     for signer in [&first, &second] {
-        let item = prepared(OpenPgpDetached.prepare(&content, &options("sig"), &signer.certificate).unwrap());
+        let item =
+            prepared(OpenPgpDetached.prepare(&content, &options("sig"), &signer.certificate, &[]).unwrap());
         both.extend(sidecar(&item, signer).1);
     }
     let verification = verify(&content, Some(&both), &[&first.certificate]);

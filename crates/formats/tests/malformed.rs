@@ -65,7 +65,7 @@ impl Package {
     fn refusal(self) -> String {
         let key = Signer::ed25519().certificate;
         let options = SignOptions { payload: PayloadCheck::Always, ..SignOptions::default() };
-        match Rpm.prepare(&self.0, &options, &key) {
+        match Rpm.prepare(&self.0, &options, &key, &[]) {
             Ok(_) => panic!("accepted"),
             Err(error) => {
                 assert!(!error.advice().is_empty());
@@ -76,7 +76,7 @@ impl Package {
 
     /// Signed by this key, every other signature replaced.
     fn signed(&self, signer: &Signer) -> Vec<u8> {
-        let prepared = Rpm.prepare(&self.0, &SignOptions::default(), &signer.certificate).unwrap();
+        let prepared = Rpm.prepare(&self.0, &SignOptions::default(), &signer.certificate, &[]).unwrap();
         let Preparation::Sign(prepared) = prepared else { panic!("left as it is") };
         match prepared.plan.output(&signer.sign(&prepared.items), Layout::Tight).unwrap() {
             Output::Edits(edits) => edits.apply(&self.0),
@@ -115,7 +115,7 @@ impl Package {
 #[test]
 fn the_good_package_is_accepted() {
     let key = Signer::ed25519().certificate;
-    assert!(Rpm.prepare(&Package::good().0, &SignOptions::default(), &key).is_ok());
+    assert!(Rpm.prepare(&Package::good().0, &SignOptions::default(), &key, &[]).is_ok());
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn truncated_payload_is_found_without_reading_it() {
     let mut package = Package::good();
     package.0.pop();
     let key = Signer::ed25519().certificate;
-    let error = Rpm.prepare(&package.0, &SignOptions::default(), &key).err().unwrap();
+    let error = Rpm.prepare(&package.0, &SignOptions::default(), &key, &[]).err().unwrap();
     assert!(matches!(error, Error::Damaged { what: "size of header and payload", .. }), "{error}");
 }
 
@@ -347,7 +347,7 @@ fn appended_bytes_are_found_without_reading_them() {
     let mut package = Package(fixture("rpm/rpmrs_v6_rpm-basic-2.3.4-5.el9.noarch.rpm"));
     package.0.push(0);
     let key = Signer::ed25519().certificate;
-    let error = Rpm.prepare(&package.0, &SignOptions::default(), &key).err().unwrap();
+    let error = Rpm.prepare(&package.0, &SignOptions::default(), &key, &[]).err().unwrap();
     assert!(matches!(error, Error::Damaged { what: "payload size", .. }), "{error}");
 }
 
@@ -356,7 +356,7 @@ fn a_file_cut_anywhere_is_refused() {
     let good = Package::good().0;
     let key = Signer::ed25519().certificate;
     for len in (0..good.len()).step_by(7) {
-        assert!(Rpm.prepare(&good[..len].to_vec(), &SignOptions::default(), &key).is_err(), "{len}");
+        assert!(Rpm.prepare(&good[..len].to_vec(), &SignOptions::default(), &key, &[]).is_err(), "{len}");
     }
 }
 
@@ -416,7 +416,7 @@ fn tag_of_the_signature_header_in_the_main_header_too() {
 fn package_whose_main_header_no_digest_covers() {
     let package = Package::good().renamed(269, 280).renamed(273, 281);
     let key = Signer::ed25519().certificate;
-    assert!(Rpm.prepare(&package.0, &SignOptions::default(), &key).is_ok(), "the MD5 of both covers it");
+    assert!(Rpm.prepare(&package.0, &SignOptions::default(), &key, &[]).is_ok(), "the MD5 of both covers it");
     package.renamed(1004, 1003).must_not_be_vouched_for("no digest of the main header");
 }
 
@@ -440,7 +440,7 @@ fn payload_that_is_missing_is_found_without_being_asked_for() {
     let end = header + 16 + 16 * package.number(header + 8) as usize + package.number(header + 12) as usize;
     package.0.truncate(end);
     let key = Signer::ed25519().certificate;
-    let error = Rpm.prepare(&package.0, &SignOptions::default(), &key).err().unwrap();
+    let error = Rpm.prepare(&package.0, &SignOptions::default(), &key, &[]).err().unwrap();
     assert!(matches!(error, Error::Damaged { what: "payload SHA-256", .. }), "{error}");
 }
 

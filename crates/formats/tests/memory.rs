@@ -118,7 +118,8 @@ fn a_header_of_64_mib_is_held_once_to_sign_it_and_not_at_all_to_look_at_it() {
         assert!(inspection.signatures.iter().all(|found| found.state == State::Malformed));
         let (bytes, _) = peak(|| Rpm.verify(source, &context));
         assert!(bytes < SLACK, "verify: {bytes}");
-        let (bytes, refused) = peak(|| Rpm.prepare(source, &SignOptions::default(), &key.certificate).err());
+        let (bytes, refused) =
+            peak(|| Rpm.prepare(source, &SignOptions::default(), &key.certificate, &[]).err());
         assert!(bytes < SLACK, "sign for rpm 4.14: {bytes}");
         assert!(matches!(refused, Some(Error::TooLarge { .. })), "{refused:?}");
     }
@@ -129,7 +130,7 @@ fn a_header_of_64_mib_is_held_once_to_sign_it_and_not_at_all_to_look_at_it() {
     options.format.set(&Rpm.options()[1], "4.16").unwrap();
     let once = u64::from(LARGE) + SLACK;
     for source in [&files, &reserve] {
-        let (bytes, prepared) = peak(|| Rpm.prepare(source, &options, &key.certificate).unwrap());
+        let (bytes, prepared) = peak(|| Rpm.prepare(source, &options, &key.certificate, &[]).unwrap());
         assert!(bytes < once, "prepare: {bytes}");
         assert!(bytes > u64::from(LARGE) / 2, "the meter does not see the header: {bytes}");
         let Preparation::Sign(prepared) = prepared else { panic!("left") };

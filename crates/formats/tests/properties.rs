@@ -51,7 +51,9 @@ fn sign(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Option<(Edit
 }
 
 fn sign_in(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer, layout: Layout) -> Option<(Edits, Room)> {
-    let Ok(Preparation::Sign(prepared)) = Rpm.prepare(bytes, options, &signer.certificate) else {
+    let Ok(Preparation::Sign(prepared)) =
+        Rpm.prepare(bytes, options, &signer.certificate, &signer.salts(options.hash))
+    else {
         return None;
     };
     let packets = signer.sign(&prepared.items);
@@ -228,7 +230,7 @@ proptest! {
             package[at] = byte;
         }
         let key: &Certificate = &SIGNERS[0].certificate;
-        let _ = Rpm.prepare(&package, &SignOptions::default(), key);
+        let _ = Rpm.prepare(&package, &SignOptions::default(), key, &[]);
         let _ = Rpm.strip(&package);
         let _ = Rpm.inspect(&package, None);
     }

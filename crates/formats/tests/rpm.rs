@@ -47,7 +47,7 @@ fn min_rpm(value: &str) -> SignOptions {
 }
 
 fn prepare(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Result<Prepared, Error> {
-    match Rpm.prepare(bytes, options, &signer.certificate)? {
+    match Rpm.prepare(bytes, options, &signer.certificate, &signer.salts(options.hash))? {
         Preparation::Sign(prepared) => Ok(prepared),
         Preparation::Leave { why } => panic!("left: {why}"),
     }
@@ -62,7 +62,7 @@ fn sign(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Vec<u8> {
 }
 
 fn left(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Option<String> {
-    match Rpm.prepare(bytes, options, &signer.certificate).unwrap() {
+    match Rpm.prepare(bytes, options, &signer.certificate, &signer.salts(options.hash)).unwrap() {
         Preparation::Leave { why } => Some(why),
         Preparation::Sign(_) => None,
     }
@@ -346,6 +346,75 @@ fn a_v6_signature_is_checked_with_its_salt() {
     assert_eq!(verify(&signed, &[&v6], SIGNING_TIME).state(), State::Valid);
 }
 
+/// The reserve of a v6 package takes it; its tag is the only place where version 6 signatures go.
+#[test]
+fn a_version_6_key_signs_a_v6_package_in_tag_278_with_its_salt_in_place() {
+    let signer = Signer::ed25519_v6();
+    for hash in HashAlgorithm::ALL {
+        let options = SignOptions { hash, ..kind("auto") };
+        let signed = sign(&fixture(V6), &options, &signer);
+        assert_eq!(tags(&signed), [62, 273, 278, 279, 999]);
+        assert_eq!(signed.len(), fixture(V6).len());
+        let verification = verify(&signed, &[&signer.certificate], SIGNING_TIME);
+        assert_eq!((places(&verification), verification.state()), (vec!["OPENPGP (278) #1"], State::Valid));
+        assert!(strip(&signed) == fixture(V6));
+        // Signed again it has another salt; that it is there is still seen.
+        assert_eq!(left(&signed, &options, &signer).as_deref(), Some("already signed by this key"));
+    }
+}
+
+#[test]
+fn a_salt_that_is_missing_or_for_another_hash_is_no_reason_to_hash_without() {
+    let signer = Signer::ed25519_v6();
+    let options = SignOptions::default();
+    assert_eq!(Rpm.salts_needed(&options, &signer.certificate), 1);
+    assert_eq!(Rpm.salts_needed(&options, &Signer::ed25519().certificate), 0);
+    for salts in [Vec::new(), signer.salts(HashAlgorithm::Sha512)] {
+        let prepared = Rpm.prepare(&fixture(V6), &options, &signer.certificate, &salts);
+        assert!(matches!(prepared, Err(Error::Internal(_))));
+    }
+}
+
+#[test]
+fn a_version_6_key_signs_a_v4_package_only_beside_others_and_never_in_an_old_tag() {
+    let (signer, other) = (Signer::ed25519_v6(), Signer::rsa4096());
+    for if_signed in [IfSigned::Replace, IfSigned::Skip, IfSigned::Refuse] {
+        let error = prepare(&fixture(UNSIGNED), &options(if_signed), &signer).err().unwrap();
+        assert!(error.to_string().contains("rpm before version 6"), "{error}");
+        assert!(error.advice().contains("--if-signed add"), "{}", error.advice());
+    }
+    let add = options(IfSigned::Add);
+    let prepared = prepare(&fixture(UNSIGNED), &add, &signer).unwrap();
+    assert!(prepared.notes.iter().any(|note| note.contains("rpm before version 6 does not see")));
+    let alone = sign(&fixture(UNSIGNED), &add, &signer);
+    let old_tags = [267, 268, 1002, 1005];
+    assert!(tags(&alone).contains(&278) && !tags(&alone).iter().any(|tag| old_tags.contains(tag)));
+    assert!(strip(&alone) == fixture(UNSIGNED));
+
+    let both = sign(&sign(&fixture(UNSIGNED), &options(IfSigned::Replace), &other), &add, &signer);
+    let verification = verify(&both, &[&signer.certificate, &other.certificate], SIGNING_TIME);
+    assert_eq!(verification.state(), State::Valid, "{verification:?}");
+    assert_eq!(places(&verification), ["OPENPGP (278) #1, RSAHEADER (268)", "OPENPGP (278) #2"]);
+    assert!(strip(&both) == fixture(UNSIGNED));
+    for wish in ["header+payload", "both"] {
+        let wished = SignOptions { if_signed: IfSigned::Add, ..kind(wish) };
+        let error = prepare(&fixture(UNSIGNED), &wished, &signer).err().unwrap();
+        assert!(error.to_string().contains("no signature over header and payload"), "{error}");
+    }
+    let error = prepare(&fixture(NO_PAYLOAD_DIGEST), &add, &signer).err().unwrap();
+    assert!(error.to_string().contains("no SHA-256 digest of its payload"), "{error}");
+}
+
+/// A plan that was made for a version 4 key gets no version 6 packet into its old tag (rpm issue 3851).
+#[test]
+fn a_version_6_packet_is_refused_where_an_old_tag_was_planned() {
+    let prepared = prepare(&fixture(UNSIGNED), &SignOptions::default(), &Signer::ed25519()).unwrap();
+    let v6 = Signer::ed25519_v6();
+    let packets = v6.sign(&prepare(&fixture(V6), &SignOptions::default(), &v6).unwrap().items);
+    let error = prepared.plan.output(&packets, Layout::Tight).err().unwrap();
+    assert!(error.to_string().contains("no place in an old tag"), "{error}");
+}
+
 #[test]
 fn file_signatures_stay_and_are_counted() {
     let signer = Signer::ed25519();
@@ -418,11 +487,11 @@ fn signing_the_header_reads_no_byte_of_the_payload() {
     let payload = main + 16 + 16 * number(main + 8) + number(main + 12);
     let source = NoPayload(bytes, payload as u64);
     let signer = Signer::ed25519();
-    assert!(Rpm.prepare(&source, &SignOptions::default(), &signer.certificate).is_ok());
+    assert!(Rpm.prepare(&source, &SignOptions::default(), &signer.certificate, &[]).is_ok());
     assert!(Rpm.inspect(&source, None).is_ok());
     assert!(Rpm.strip(&source).is_ok());
     let checked = SignOptions { payload: PayloadCheck::Always, ..SignOptions::default() };
-    assert!(matches!(Rpm.prepare(&source, &checked, &signer.certificate), Err(Error::Read { .. })));
+    assert!(matches!(Rpm.prepare(&source, &checked, &signer.certificate, &[]), Err(Error::Read { .. })));
 }
 
 #[test]

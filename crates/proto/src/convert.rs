@@ -2,11 +2,13 @@
 //!
 //! * [`group`]: a client's group of things to sign, and the answer to it.
 //! * [`batch`]: what front asks of the signer, and the answer to it.
+//! * [`salts`]: salts to hash before the content, for version 6 keys.
 //! * [`keys`]: key administration.
 
 pub mod batch;
 pub mod group;
 pub mod keys;
+pub mod salts;
 
 use crate::limits;
 use crate::status::{Code, Fault};

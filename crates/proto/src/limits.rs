@@ -34,6 +34,12 @@ pub const INLINE_BYTES_MAX: usize = sealwright_crypto::tbs::INLINE_BYTES_MAX;
 /// Bytes of one encoded midstate.
 pub const MIDSTATE_BYTES_MAX: usize = sealwright_crypto::midstate::ENCODED_BYTES_MAX;
 
+/// Salts of one request for them; more are for the next.
+pub const SALTS_MAX: usize = 1024;
+
+/// Bytes of one ticket for a salt: the longest name of a principal, and the fields around it.
+pub const TICKET_BYTES_MAX: usize = 512;
+
 /// Bytes of one signature packet: RSA-8192 takes about 1.1 KiB, post-quantum ones 5 KiB.
 pub const SIGNATURE_BYTES_MAX: usize = 8 << 10;
 
@@ -95,8 +101,9 @@ mod tests {
 
     #[test]
     fn the_largest_group_fits_a_message() {
-        let items = ITEMS_PER_GROUP_MAX * (MIDSTATE_BYTES_MAX + ITEM_OVERHEAD);
+        let items = ITEMS_PER_GROUP_MAX * (MIDSTATE_BYTES_MAX + TICKET_BYTES_MAX + ITEM_OVERHEAD);
         assert!(items + INLINE_BYTES_MAX + 4096 <= GRPC_MESSAGE_BYTES_MAX);
+        const { assert!(SALTS_MAX * (TICKET_BYTES_MAX + ITEM_OVERHEAD) <= GRPC_MESSAGE_BYTES_MAX) };
         const { assert!(ITEMS_PER_GROUP_MAX * (SIGNATURE_BYTES_MAX + ITEM_OVERHEAD) <= GRPC_MESSAGE_BYTES_MAX) };
     }
 
@@ -125,6 +132,7 @@ mod tests {
             ),
             format!("| inline content of a group or batch | {INLINE_BYTES_MAX} bytes |"),
             format!("| midstate | {MIDSTATE_BYTES_MAX} bytes |"),
+            format!("| salts of a request, ticket | {SALTS_MAX}, {TICKET_BYTES_MAX} bytes |"),
             format!("| signature packet | {SIGNATURE_BYTES_MAX} bytes |"),
             format!("| name of a key | {KEY_NAME_BYTES_MAX} bytes |"),
             format!("| user id | {USER_ID_BYTES_MAX} bytes |"),

@@ -143,7 +143,7 @@ codes! {
         "Somebody renewed or rotated the key meanwhile. Repeat the request.";
     /// A key file that cannot be imported.
     ImportRefused = 27 "import-refused" Caller No InvalidArgument 422 1
-        "Export a version 4 secret key, RSA of at least 2048 bits or Ed25519, that can sign now.";
+        "Export a secret key of version 4 or 6, RSA of at least 2048 bits or Ed25519, that can sign now.";
     /// The passphrase does not open the key file.
     PassphraseWrong = 28 "passphrase-wrong" Caller No InvalidArgument 422 1
         "Give the right passphrase with --passphrase-file.";
@@ -153,6 +153,10 @@ codes! {
     /// A key that signs with this component is here already, under another name.
     KeyHereAlready = 30 "key-here-already" Caller No AlreadyExists 409 1
         "Use the key that is here, by the name that the message says.";
+
+    /// A ticket for a salt that does not fit the request, has ended, or was used; or none where one is needed.
+    TicketRefused = 31 "ticket-refused" Caller No FailedPrecondition 409 1
+        "Ask for new salts, hash the content again, and sign it under a new request id. Signing the file again does that.";
 
     // Time.
     /// The signer's clock is before the key's creation, or before its last signature.

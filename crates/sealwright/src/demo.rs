@@ -12,6 +12,7 @@ use sealwright_client::connection::{Connection, Key, NewKey, Priority};
 use sealwright_client::sign::{Done, Effect, FileReport, Request, Signer};
 use sealwright_client::source::{self, Directories};
 use sealwright_client::{trust, verify};
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::options::SignOptions;
@@ -131,6 +132,7 @@ async fn sign_and_verify(
         user_id: "Sealwright demo <demo@sealwright.invalid>".to_owned(),
         valid_for_s: None,
         signing_subkey: false,
+        version: KeyVersion::V4,
     };
     let key = connection.create(new).await.map_err(refused)?;
     let (certificate, _) = key.parse_certificate().map_err(refused)?;

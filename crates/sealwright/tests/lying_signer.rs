@@ -24,6 +24,7 @@ use hyper_util::rt::TokioIo;
 use sealwright_client::connection::{Connection, NewKey, Priority};
 use sealwright_client::sign::{Done, Effect, Request, Signer};
 use sealwright_client::source::{Entry, Place};
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_formats::options::SignOptions;
 use sealwright_server::{Config, Front, Principal};
 use sealwright_testkit::fixtures;
@@ -105,6 +106,7 @@ fn new_key(name: &str) -> NewKey {
         user_id: format!("{name} <{name}@example.org>"),
         valid_for_s: None,
         signing_subkey: false,
+        version: KeyVersion::V4,
     }
 }
 

@@ -8,7 +8,7 @@
 //! What this crate refuses to do: hold a clear private key, know a file format, answer with a signature that has
 //! no durable log entry. It reads the clock in one file and has no SQL.
 //!
-//! Reading order: `sign.rs`, [`policy`], `registry.rs`, `signer_client.rs`, `keys.rs`, `grpc.rs`.
+//! Reading order: `sign.rs`, [`policy`], [`tickets`], `registry.rs`, `signer_client.rs`, `keys.rs`, `grpc.rs`.
 //!
 //! Promise: the order of effects in `sign.rs`; a test fails when two of them are exchanged.
 
@@ -31,8 +31,10 @@ mod grpc;
 mod keys;
 pub mod policy;
 mod registry;
+mod salts;
 mod sign;
 mod signer_client;
+pub mod tickets;
 
 pub use error::Error;
 pub use policy::{Grant, Grants, Principal};
@@ -65,6 +67,7 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) registry: registry::Registry,
     pub(crate) signer: signer_client::SignerClient,
+    pub(crate) tickets: tickets::Tickets,
     /// One permit a KiB, see [`Config::request_bytes_in_work_max`].
     pub(crate) request_kib: Arc<Semaphore>,
     pub(crate) request_kib_max: u32,
@@ -122,6 +125,7 @@ impl Front {
             registry: registry::Registry::new(store.clone()),
             store,
             signer,
+            tickets: tickets::Tickets::default(),
             request_kib: Arc::new(Semaphore::new(kib)),
             request_kib_max: u32::try_from(kib).unwrap_or(u32::MAX),
         };

@@ -2,6 +2,7 @@
 
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::group::Group;
+use sealwright_proto::names::KeyReference;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::time::utc;
 use sealwright_store::KeyState;
@@ -99,7 +100,30 @@ impl Authorised {
 /// # Errors
 /// [`Code::PermissionDenied`], [`Code::KeyDisabled`], [`Code::KeyExpired`], [`Code::UsageNotAllowed`].
 pub fn decide(principal: &Principal, group: &Group, facts: &Facts, now_s: i64) -> Result<Authorised, Fault> {
-    let decision = granted(principal, group, facts)?;
+    decide_usages(principal, &group.key, group.items.iter().map(|item| item.usage), facts, now_s)
+}
+
+/// Decides about a request for salts: who may sign with the key may have them.
+///
+/// # Errors
+/// Those of [`decide`].
+pub fn decide_salts(
+    principal: &Principal,
+    key: &KeyReference,
+    facts: &Facts,
+    now_s: i64,
+) -> Result<Authorised, Fault> {
+    decide_usages(principal, key, std::iter::once(Usage::OpenPgp), facts, now_s)
+}
+
+fn decide_usages(
+    principal: &Principal,
+    key: &KeyReference,
+    mut usages: impl Iterator<Item = Usage> + Clone,
+    facts: &Facts,
+    now_s: i64,
+) -> Result<Authorised, Fault> {
+    let decision = granted(principal, key, usages.clone(), facts)?;
     let refuse = |code, what: String| Err(Fault::new(code, format!("key {} {what}", facts.name)));
     match facts.state {
         KeyState::Enabled => (),
@@ -108,23 +132,28 @@ pub fn decide(principal: &Principal, group: &Group, facts: &Facts, now_s: i64) -
     if let Some(expires_s) = facts.expires_s.filter(|expires_s| *expires_s <= now_s) {
         return refuse(Code::KeyExpired, format!("expired {}", utc(expires_s)));
     }
-    if let Some(item) = group.items.iter().find(|item| !facts.usages.contains(&item.usage)) {
-        return refuse(Code::UsageNotAllowed, format!("is not for the usage {}", item.usage.name()));
+    if let Some(usage) = usages.find(|usage| !facts.usages.contains(usage)) {
+        return refuse(Code::UsageNotAllowed, format!("is not for the usage {}", usage.name()));
     }
     Ok(Authorised { key_id: facts.id, generation: facts.generation, decision })
 }
 
-fn granted(principal: &Principal, group: &Group, facts: &Facts) -> Result<&'static str, Fault> {
+fn granted(
+    principal: &Principal,
+    key: &KeyReference,
+    mut usages: impl Iterator<Item = Usage>,
+    facts: &Facts,
+) -> Result<&'static str, Fault> {
     match &principal.grants {
         Grants::All => Ok("owner"),
         Grants::Keys(grants) => {
             let of_key = |usage: Usage| {
                 grants.iter().any(|grant| grant.key_id == facts.id && grant.usages.contains(&usage))
             };
-            if group.items.iter().all(|item| of_key(item.usage)) {
+            if usages.all(of_key) {
                 return Ok("grant");
             }
-            let message = format!("{} has no grant for the key {}", principal.name, group.key);
+            let message = format!("{} has no grant for the key {key}", principal.name);
             Err(Fault::new(Code::PermissionDenied, message))
         }
     }
@@ -154,7 +183,7 @@ mod tests {
     use sealwright_crypto::tbs::{Content, ToBeSigned};
     use sealwright_crypto::usage::Purpose;
     use sealwright_proto::convert::group::{Artefact, Priority};
-    use sealwright_proto::names::{KeyReference, RequestId};
+    use sealwright_proto::names::RequestId;
 
     use super::*;
 
@@ -181,13 +210,22 @@ mod tests {
             priority: Priority::Interactive,
             deadline_ms: 1000,
             artefact: Artefact::default(),
-            items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content }],
+            items: vec![ToBeSigned {
+                usage: Usage::OpenPgp,
+                purpose: Purpose::Detached,
+                content,
+                ticket: None,
+            }],
             salt: false,
         }
     }
 
+    /// Salts are decided about as signing is.
     fn code(principal: &Principal, facts: &Facts) -> Option<Code> {
-        decide(principal, &group(), facts, NOW_S).err().map(|fault| fault.code)
+        let code = decide(principal, &group(), facts, NOW_S).err().map(|fault| fault.code);
+        let salts = decide_salts(principal, &group().key, facts, NOW_S);
+        assert_eq!(salts.err().map(|fault| fault.code), code);
+        code
     }
 
     #[test]

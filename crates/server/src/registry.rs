@@ -257,6 +257,7 @@ mod tests {
                 content: Some(sealwright_proto::v1::sign_item::Content::Inline(
                     sealwright_proto::v1::InlineContent { hash: 8, bytes: vec![1] },
                 )),
+                ticket: Vec::new(),
             }],
             ..Default::default()
         };

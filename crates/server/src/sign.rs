@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sealwright_crypto::tbs::ToBeSigned;
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature};
 use sealwright_proto::names::KeyId;
@@ -24,6 +25,7 @@ use crate::clock;
 use crate::fault::from_store;
 use crate::policy::{self, Authorised, Principal};
 use crate::registry::{Entry, Freshness};
+use crate::salts;
 use crate::signer_client::{Job, Signed};
 
 mod entry;
@@ -56,7 +58,9 @@ async fn answer(front: &Inner, principal: &Principal, group: &Group) -> Outcomes
     let deadline = deadline(group);
     let authorised = authorise(front, principal, group).await?;
     let key = front.registry.resolve(&authorised)?;
-    let recorded = match intent::record(front, principal, group, &authorised, deadline).await? {
+    // A ticket that is no good refuses only what is new: a retry is answered whatever became of its tickets.
+    let tickets = salts::redeem(front, principal, &key, &group.items);
+    let recorded = match intent::record(front, principal, group, &authorised, tickets, deadline).await? {
         Intended::New(recorded) => recorded,
         Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),
     };
@@ -104,7 +108,7 @@ async fn sign_and_log(
     let (mut authorised, mut key) = (authorised, Arc::clone(key));
     let mut retries_left = STALE_RETRIES;
     loop {
-        let signed = ask_signer(front, group, &key, deadline).await.map_err(NotLogged::of)?;
+        let signed = ask_signer(front, group, &key, recorded, deadline).await.map_err(NotLogged::of)?;
         let refusal = match append(front, group, &authorised, &key, recorded, signed).await? {
             Ok(logged) => return Ok(logged),
             Err(refusal) => refusal,
@@ -120,12 +124,21 @@ async fn sign_and_log(
 }
 
 /// The key process composes, finishes the hash, signs and verifies its own signature.
-async fn ask_signer(front: &Inner, group: &Group, key: &Entry, deadline: Instant) -> Result<Signed, Fault> {
+async fn ask_signer(
+    front: &Inner,
+    group: &Group,
+    key: &Entry,
+    recorded: &Recorded,
+    deadline: Instant,
+) -> Result<Signed, Fault> {
     let key_id = KeyId::parse(key.facts.id.as_bytes())?;
     let sealed = SealedKey { key_id, generation: key.facts.generation, blob: key.sealed().to_vec() };
     let not_before = key.not_before_s();
-    let requests =
-        group.items.iter().map(|item| Request { key: 0, item: item.clone(), not_before, salt: group.salt });
+    let requests = group.items.iter().zip(recorded.salts()).map(|(item, first)| {
+        // The ticket was front's; the signer gets the salt that was in it.
+        let item = ToBeSigned { ticket: None, ..item.clone() };
+        Request { key: 0, item, not_before, salt: group.salt, first: *first }
+    });
     let requests: Vec<_> = requests.collect();
     let (priority, items) = (group.priority, requests.len());
     let named = |fault| named(&key_id, key, fault);

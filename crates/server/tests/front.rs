@@ -16,6 +16,8 @@ mod bench;
 mod keys;
 #[path = "front/peer.rs"]
 mod peer;
+#[path = "front/salts.rs"]
+mod salts;
 #[path = "front/sign.rs"]
 mod sign;
 #[path = "front/start.rs"]

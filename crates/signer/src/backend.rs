@@ -58,7 +58,7 @@ pub(crate) fn by_number(number: u8) -> Option<&'static dyn Backend> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sealwright_crypto::algorithm::HashAlgorithm;
+    use sealwright_crypto::algorithm::{HashAlgorithm, KeyVersion};
     use sealwright_crypto::digest::Hasher;
 
     #[test]
@@ -78,11 +78,11 @@ mod tests {
         for backend in BACKENDS {
             for algorithm in [KeyAlgorithm::Rsa(2048), KeyAlgorithm::Ed25519] {
                 let (numbers, secret) = backend.generate(algorithm).unwrap();
-                let public = PublicHalf::new(1, &numbers).unwrap();
+                let public = PublicHalf::new(KeyVersion::V4, 1, &numbers).unwrap();
                 assert_eq!(public.algorithm(), algorithm);
                 let private = backend.open(&public, &secret).unwrap();
                 let (other, _) = backend.generate(algorithm).unwrap();
-                let other = PublicHalf::new(1, &other).unwrap();
+                let other = PublicHalf::new(KeyVersion::V4, 1, &other).unwrap();
                 assert!(backend.open(&other, &secret).is_err(), "a secret of another public half");
                 for hash in HashAlgorithm::ALL {
                     let digest = Hasher::digest(hash, b"content");
@@ -100,7 +100,7 @@ mod tests {
         for backend in BACKENDS {
             for algorithm in [KeyAlgorithm::Rsa(2048), KeyAlgorithm::Ed25519] {
                 let (numbers, secret) = backend.generate(algorithm).unwrap();
-                let public = PublicHalf::new(1, &numbers).unwrap();
+                let public = PublicHalf::new(KeyVersion::V4, 1, &numbers).unwrap();
                 let cut = secret.expose()[..secret.expose().len() - 1].to_vec();
                 assert!(backend.open(&public, &Secret::new(cut).unwrap()).is_err());
                 assert!(backend.open(&public, &Secret::new(Vec::new()).unwrap()).is_err());

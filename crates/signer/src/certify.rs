@@ -10,15 +10,16 @@ use pgp::packet::{
 };
 use pgp::ser::Serialize as _;
 use pgp::types::{
-    Duration, Fingerprint as PgpFingerprint, KeyDetails, KeyId as PgpKeyId, KeyVersion, Mpi, Password,
-    PublicParams, SignatureBytes, SigningKey, Tag, Timestamp,
+    Duration, Fingerprint as PgpFingerprint, KeyDetails, KeyId as PgpKeyId, KeyVersion as PgpKeyVersion, Mpi,
+    Password, PublicParams, SignatureBytes, SigningKey, Tag, Timestamp,
 };
-use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, KeyVersion};
 use sealwright_crypto::digest::Digest;
 use sealwright_proto::status::{Code, Fault};
 
 use crate::opened::Component;
 use crate::packets;
+use crate::secret::fill_random;
 
 /// A component as rPGP wants a key that signs.
 struct Signer<'a>(&'a Component);
@@ -30,7 +31,7 @@ impl core::fmt::Debug for Signer<'_> {
 }
 
 impl KeyDetails for Signer<'_> {
-    fn version(&self) -> KeyVersion {
+    fn version(&self) -> PgpKeyVersion {
         self.0.public().packet().version()
     }
 
@@ -66,9 +67,14 @@ impl SigningKey for Signer<'_> {
             HashAlgorithm::from_openpgp_id(u8::from(hash)).map_err(|error| refused(error.to_string()))?;
         let digest = Digest::from_bytes(hash, digest).map_err(|error| refused(error.to_string()))?;
         let checked = self.0.sign(&digest).map_err(|fault| refused(fault.message))?;
-        let numbers = match self.0.public().algorithm() {
-            KeyAlgorithm::Rsa(_) => vec![Mpi::from_slice(checked.raw())],
-            KeyAlgorithm::Ed25519 => checked.raw().chunks(32).map(Mpi::from_slice).collect(),
+        let numbers = match (self.0.public().algorithm(), self.0.public().version()) {
+            (KeyAlgorithm::Rsa(_), _) => vec![Mpi::from_slice(checked.raw())],
+            (KeyAlgorithm::Ed25519, KeyVersion::V4) => {
+                checked.raw().chunks(32).map(Mpi::from_slice).collect()
+            }
+            (KeyAlgorithm::Ed25519, KeyVersion::V6) => {
+                return Ok(SignatureBytes::Native(checked.raw().to_vec().into()));
+            }
         };
         Ok(SignatureBytes::Mpis(numbers))
     }
@@ -88,23 +94,27 @@ pub(crate) struct Claims {
     pub(crate) other: Vec<SubpacketData>,
 }
 
-/// What a new key says of itself. Hash preferences and features as gpg writes them; nothing about ciphers, as
-/// nobody encrypts to it.
-pub(crate) fn new_key_claims(certify: bool, sign: bool) -> Vec<SubpacketData> {
+/// What a new primary key says of itself: in version 4 with its user id, in version 6 in its direct-key signature (RFC
+/// 9580 section 10.1.1). Hash preferences and features as gpg writes them; nothing about ciphers, as nobody encrypts
+/// to it.
+pub(crate) fn new_primary_claims(sign: bool) -> Vec<SubpacketData> {
     let mut flags = KeyFlags::default();
-    flags.set_certify(certify);
+    flags.set_certify(true);
     flags.set_sign(sign);
-    if !certify {
-        return vec![SubpacketData::KeyFlags(flags)];
-    }
     let mut features = Features::default();
     features.set_seipd_v1(true);
     vec![
         SubpacketData::KeyFlags(flags),
-        SubpacketData::IsPrimary(true),
         SubpacketData::PreferredHashAlgorithms([PgpHash::Sha256, PgpHash::Sha512].into_iter().collect()),
         SubpacketData::Features(features),
     ]
+}
+
+/// What a new signing subkey is for.
+pub(crate) fn new_subkey_claims() -> Vec<SubpacketData> {
+    let mut flags = KeyFlags::default();
+    flags.set_sign(true);
+    vec![SubpacketData::KeyFlags(flags)]
 }
 
 /// A positive certification (type 0x13) of a user id by its own key.
@@ -191,7 +201,14 @@ fn configure(
     claims: Claims,
 ) -> Result<SignatureConfig, Fault> {
     let signer = Signer(issuer);
-    let mut config = SignatureConfig::v4(kind, signer.algorithm(), PgpHash::Sha256);
+    let mut config = match issuer.public().version() {
+        KeyVersion::V4 => SignatureConfig::v4(kind, signer.algorithm(), PgpHash::Sha256),
+        KeyVersion::V6 => {
+            let mut salt = vec![0; HashAlgorithm::Sha256.salt_len()];
+            fill_random(&mut salt).map_err(|error| Fault::from(&error))?;
+            SignatureConfig::v6_with_salt(kind, signer.algorithm(), PgpHash::Sha256, salt)
+        }
+    };
     let mut hashed = vec![
         SubpacketData::SignatureCreationTime(Timestamp::from_secs(claims.created)),
         SubpacketData::IssuerFingerprint(signer.fingerprint()),
@@ -211,8 +228,11 @@ fn configure(
         .map(Subpacket::regular)
         .collect::<Result<_, _>>()
         .map_err(|error| failed(&error))?;
-    let key_id = SubpacketData::IssuerKeyId(signer.legacy_key_id());
-    config.unhashed_subpackets = vec![Subpacket::regular(key_id).map_err(|error| failed(&error))?];
+    // Version 6 has none (section 5.2.3.12).
+    if issuer.public().version() == KeyVersion::V4 {
+        let key_id = SubpacketData::IssuerKeyId(signer.legacy_key_id());
+        config.unhashed_subpackets = vec![Subpacket::regular(key_id).map_err(|error| failed(&error))?];
+    }
     Ok(config)
 }
 

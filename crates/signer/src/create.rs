@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use pgp::packet::SubpacketData;
 use pgp::ser::Serialize as _;
 use pgp::types::Tag;
-use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::certificate::Certificate;
-use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate};
+use sealwright_proto::convert::keys::{KeyMaterial, KeySpec, SignerCreate};
 use sealwright_proto::limits::{CERTIFICATE_BYTES_MAX, SEALED_BYTES_MAX, USER_ID_BYTES_MAX, WARNINGS_MAX};
 use sealwright_proto::status::{Code, Fault};
 
 use crate::backend::{Backend as _, software::Software};
-use crate::certify::{self, Claims, new_key_claims};
+use crate::certify::{self, Claims};
 use crate::clock::openpgp_time;
 use crate::opened::Component;
 use crate::packets;
@@ -29,18 +30,31 @@ pub(crate) fn create(sealer: &Sealer, wanted: SignerCreate, now: i64) -> Result<
     let SignerCreate { key_id, spec, usages } = wanted;
     let created = openpgp_time(now)?;
     let expires = end_of_validity(now, spec.valid_for_s)?;
-    let primary = make(spec.algorithm, created)?;
-    let subkey = if spec.signing_subkey { Some(make(spec.algorithm, created)?) } else { None };
+    let primary = make(&spec, created)?;
+    let subkey = if spec.signing_subkey { Some(make(&spec, created)?) } else { None };
     let open_primary = Component::open(&primary)?;
     let mut certificate = packets::write(Tag::PublicKey, primary.public.body()).map_err(internal)?;
+    let mut of_user = vec![SubpacketData::IsPrimary(true)];
+    let of_primary = certify::new_primary_claims(subkey.is_none());
+    let expires_by_user = match spec.version {
+        KeyVersion::V4 => {
+            of_user.extend(of_primary);
+            expires
+        }
+        KeyVersion::V6 => {
+            let claims = Claims { created, expires, other: of_primary };
+            certificate.extend(certify::certify_directly(&open_primary, claims)?);
+            None
+        }
+    };
     let user = certify::user_id(&spec.user_id)?;
     let user_body = user.to_bytes().map_err(internal)?;
     certificate.extend(packets::write(Tag::UserId, &user_body).map_err(internal)?);
-    let claims = Claims { created, expires, other: new_key_claims(true, subkey.is_none()) };
+    let claims = Claims { created, expires: expires_by_user, other: of_user };
     certificate.extend(certify::certify_user(&open_primary, &user, claims)?);
     if let Some(subkey) = &subkey {
         certificate.extend(packets::write(Tag::PublicSubkey, subkey.public.body()).map_err(internal)?);
-        let claims = Claims { created, expires, other: new_key_claims(false, true) };
+        let claims = Claims { created, expires, other: certify::new_subkey_claims() };
         certificate.extend(certify::bind_subkey(&open_primary, &Component::open(subkey)?, claims)?);
     }
     let revocation = armor::encode(Kind::PublicKey, &certify::revoke(&open_primary, created)?);
@@ -129,12 +143,12 @@ fn within(what: &str, bytes: usize, limit: usize) -> Result<(), Fault> {
     Err(Fault::new(Code::LimitExceeded, format!("{what} has {bytes} bytes; the limit is {limit}")))
 }
 
-fn make(algorithm: KeyAlgorithm, created: u32) -> Result<StoredComponent, Fault> {
-    let backend = Software;
+fn make(spec: &KeySpec, created: u32) -> Result<StoredComponent, Fault> {
+    let (backend, algorithm) = (Software, spec.algorithm);
     let (numbers, secret) = backend
         .generate(algorithm)
         .map_err(|failed| Fault::new(Code::Internal, format!("no {algorithm} key was made: {}", failed.0)))?;
-    let public = PublicHalf::new(created, &numbers).map_err(internal)?;
+    let public = PublicHalf::new(spec.version, created, &numbers).map_err(internal)?;
     Ok(StoredComponent { backend: backend.number(), public: Arc::new(public), secret })
 }
 

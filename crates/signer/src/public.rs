@@ -1,10 +1,10 @@
-//! The public half of a component, as it is sealed with the secret: the body of an OpenPGP version 4 public-key
-//! packet (RFC 9580 section 5.5.2.2). Composing and self-checks use this one, never the database's.
+//! The public half of a component, as it is sealed with the secret: the body of an OpenPGP public-key packet of
+//! version 4 or 6 (RFC 9580 sections 5.5.2.2 and 5.5.2.3); its first byte is the version of the key. Composing and self-checks use this one, never the database's.
 
 use aws_lc_rs::signature as aws;
 use pgp::packet::{PacketHeader, PublicKey};
 use pgp::types::{KeyDetails as _, Tag};
-use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, RSA_BITS_MAX, RSA_BITS_MIN};
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, KeyVersion, RSA_BITS_MAX, RSA_BITS_MIN};
 use sealwright_crypto::digest::Digest;
 use sealwright_crypto::error::Error as CryptoError;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
@@ -45,6 +45,12 @@ impl Checked {
     }
 }
 
+/// RFC 9580 section 9.1. Ed25519 is 22 in version 4 keys, which gpg and old rpms read, and 27 in version 6 keys, where
+/// 22 does not exist.
+const ALGORITHM_RSA: u8 = 1;
+const ALGORITHM_EDDSA_LEGACY: u8 = 22;
+const ALGORITHM_ED25519: u8 = 27;
+
 /// The object identifier of Ed25519 in an OpenPGP key of algorithm 22, with its length (RFC 9580 section 9.2).
 const ED25519_OID: &[u8] = &[9, 0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
 /// Says that a point is in its native encoding (RFC 9580 section 11.2).
@@ -55,21 +61,34 @@ impl PublicHalf {
     ///
     /// # Errors
     /// Those of [`Self::parse`].
-    pub(crate) fn new(created: u32, numbers: &Numbers) -> Result<Self, CryptoError> {
-        let mut body = vec![4];
+    pub(crate) fn new(version: KeyVersion, created: u32, numbers: &Numbers) -> Result<Self, CryptoError> {
+        let mut material = Vec::new();
+        let algorithm = match (numbers, version) {
+            (Numbers::Rsa { n, e }, _) => {
+                push_mpi(&mut material, n)?;
+                push_mpi(&mut material, e)?;
+                ALGORITHM_RSA
+            }
+            (Numbers::Ed25519(point), KeyVersion::V4) => {
+                material.extend_from_slice(ED25519_OID);
+                push_mpi(&mut material, &[&[NATIVE_POINT], point.as_slice()].concat())?;
+                ALGORITHM_EDDSA_LEGACY
+            }
+            (Numbers::Ed25519(point), KeyVersion::V6) => {
+                material.extend_from_slice(point);
+                ALGORITHM_ED25519
+            }
+        };
+        let mut body = vec![version.number()];
         body.extend(created.to_be_bytes());
-        match numbers {
-            Numbers::Rsa { n, e } => {
-                body.push(1);
-                push_mpi(&mut body, n)?;
-                push_mpi(&mut body, e)?;
-            }
-            Numbers::Ed25519(point) => {
-                body.push(22);
-                body.extend_from_slice(ED25519_OID);
-                push_mpi(&mut body, &[&[NATIVE_POINT], point.as_slice()].concat())?;
-            }
+        body.push(algorithm);
+        if version == KeyVersion::V6 {
+            let len = u32::try_from(material.len());
+            body.extend(
+                len.map_err(|_| CryptoError::malformed("public key", "it is too long"))?.to_be_bytes(),
+            );
         }
+        body.extend(material);
         Self::parse(&body)
     }
 
@@ -81,16 +100,28 @@ impl PublicHalf {
         let bad = |reason| CryptoError::malformed("public key", reason);
         let short = || bad("it is truncated");
         let (&version, rest) = body.split_first().ok_or_else(short)?;
-        if version != 4 {
-            return Err(CryptoError::Unsupported { what: "key version", name: version.to_string() });
-        }
+        let version = KeyVersion::from_number(version.into())?;
         let (created, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
         let (&algorithm, rest) = rest.split_first().ok_or_else(short)?;
-        let (numbers, algorithm) = match algorithm {
-            1 => parse_rsa(rest)?,
-            22 => (Numbers::Ed25519(parse_ed25519(rest)?), KeyAlgorithm::Ed25519),
-            other => {
-                let name = format!("OpenPGP algorithm {other}");
+        let material = match version {
+            KeyVersion::V4 => rest,
+            KeyVersion::V6 => {
+                let (len, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+                let is_all = usize::try_from(u32::from_be_bytes(*len)).is_ok_and(|len| len == rest.len());
+                if is_all { rest } else { return Err(bad("its material has not the length that it says")) }
+            }
+        };
+        let (numbers, algorithm) = match (algorithm, version) {
+            (ALGORITHM_RSA, _) => parse_rsa(material)?,
+            (ALGORITHM_EDDSA_LEGACY, KeyVersion::V4) => {
+                (Numbers::Ed25519(parse_ed25519_legacy(material)?), KeyAlgorithm::Ed25519)
+            }
+            (ALGORITHM_ED25519, KeyVersion::V6) => {
+                let point = material.try_into().map_err(|_| bad("it is not a point of Ed25519"))?;
+                (Numbers::Ed25519(point), KeyAlgorithm::Ed25519)
+            }
+            (other, _) => {
+                let name = format!("OpenPGP algorithm {other} in a version {} key", version.number());
                 return Err(CryptoError::Unsupported { what: "key algorithm", name });
             }
         };
@@ -112,6 +143,11 @@ impl PublicHalf {
     /// The packet, for rPGP.
     pub(crate) const fn packet(&self) -> &PublicKey {
         &self.packet
+    }
+
+    /// The version of the key.
+    pub(crate) const fn version(&self) -> KeyVersion {
+        self.fingerprint.version()
     }
 
     /// The algorithm.
@@ -152,7 +188,7 @@ impl PublicHalf {
                 };
                 verifier.verify_digest_sig(&imported(digest)?, &raw).ok()?;
             }
-            // RFC 9580 section 5.2.3.3: the digest is the message.
+            // RFC 9580 sections 5.2.3.3 and 5.2.3.4: the digest is the message.
             Verifier::Ed25519(verifier) => verifier.verify_sig(digest.as_bytes(), &raw).ok()?,
         }
         Some(Checked(raw))
@@ -200,7 +236,7 @@ fn parse_rsa(bytes: &[u8]) -> Result<(Numbers, KeyAlgorithm), CryptoError> {
     Ok((Numbers::Rsa { n: n.to_vec(), e: e.to_vec() }, KeyAlgorithm::Rsa(bits)))
 }
 
-fn parse_ed25519(bytes: &[u8]) -> Result<[u8; 32], CryptoError> {
+fn parse_ed25519_legacy(bytes: &[u8]) -> Result<[u8; 32], CryptoError> {
     let bad = || CryptoError::malformed("public key", "it is not a point of Ed25519");
     let (point, _, rest) = take_mpi(bytes.strip_prefix(ED25519_OID).ok_or_else(|| {
         CryptoError::Unsupported { what: "curve", name: "another than Ed25519".to_owned() }
@@ -250,11 +286,15 @@ mod tests {
     fn numbers_become_a_body_and_come_back() {
         let mut n = vec![0xff; 256];
         n[255] = 0x0d;
-        let half = PublicHalf::new(7, &Numbers::Rsa { n: n.clone(), e: vec![1, 0, 1] }).unwrap();
-        assert_eq!((half.algorithm(), half.created()), (KeyAlgorithm::Rsa(2048), 7));
-        let again = PublicHalf::parse(half.body()).unwrap();
-        assert_eq!(again.fingerprint(), half.fingerprint());
-        assert!(matches!(again.numbers(), Numbers::Rsa { n: same, .. } if *same == n));
+        let numbers = Numbers::Rsa { n: n.clone(), e: vec![1, 0, 1] };
+        for version in KeyVersion::ALL {
+            let half = PublicHalf::new(version, 7, &numbers).unwrap();
+            assert_eq!((half.algorithm(), half.created()), (KeyAlgorithm::Rsa(2048), 7));
+            assert_eq!((half.version(), half.body()[0]), (version, version.number()));
+            let again = PublicHalf::parse(half.body()).unwrap();
+            assert_eq!(again.fingerprint(), half.fingerprint());
+            assert!(matches!(again.numbers(), Numbers::Rsa { n: same, .. } if *same == n));
+        }
     }
 
     #[test]
@@ -263,11 +303,13 @@ mod tests {
             0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7, 0xd5, 0x4b, 0xfe, 0xd3, 0xc9, 0x64, 0x07, 0x3a,
             0x0e, 0xe1, 0x72, 0xf3, 0xda, 0xa6, 0x23, 0x25, 0xaf, 0x02, 0x1a, 0x68, 0xf7, 0x07, 0x51, 0x1a,
         ];
-        let half = PublicHalf::new(7, &Numbers::Ed25519(point)).unwrap();
-        for len in 0..half.body().len() {
-            assert!(PublicHalf::parse(&half.body()[..len]).is_err(), "{len}");
+        for version in KeyVersion::ALL {
+            let half = PublicHalf::new(version, 7, &Numbers::Ed25519(point)).unwrap();
+            for len in 0..half.body().len() {
+                assert!(PublicHalf::parse(&half.body()[..len]).is_err(), "{len}");
+            }
+            assert!(PublicHalf::parse(&[half.body(), &[0]].concat()).is_err());
         }
-        assert!(PublicHalf::parse(&[half.body(), &[0]].concat()).is_err());
     }
 
     #[test]
@@ -280,8 +322,28 @@ mod tests {
 
     #[test]
     fn short_rsa_keys_and_other_versions_are_unsupported_by_name() {
-        let short = PublicHalf::new(7, &Numbers::Rsa { n: vec![0xff; 128], e: vec![1, 0, 1] });
+        let short =
+            PublicHalf::new(KeyVersion::V4, 7, &Numbers::Rsa { n: vec![0xff; 128], e: vec![1, 0, 1] });
         assert!(matches!(short, Err(CryptoError::Unsupported { name, .. }) if name == "rsa1024"));
-        assert!(matches!(PublicHalf::parse(&[6, 0]), Err(CryptoError::Unsupported { .. })));
+        for version in [0, 3, 5, 7] {
+            let parsed = PublicHalf::parse(&[version, 0]);
+            assert!(
+                matches!(parsed, Err(CryptoError::Unsupported { name, .. }) if name == version.to_string())
+            );
+        }
+    }
+
+    #[test]
+    fn each_version_has_its_own_number_for_ed25519_and_not_the_others() {
+        let point = [
+            0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7, 0xd5, 0x4b, 0xfe, 0xd3, 0xc9, 0x64, 0x07, 0x3a,
+            0x0e, 0xe1, 0x72, 0xf3, 0xda, 0xa6, 0x23, 0x25, 0xaf, 0x02, 0x1a, 0x68, 0xf7, 0x07, 0x51, 0x1a,
+        ];
+        for (version, own, other) in [(KeyVersion::V4, 22, 27), (KeyVersion::V6, 27, 22)] {
+            let mut body = PublicHalf::new(version, 7, &Numbers::Ed25519(point)).unwrap().body().to_vec();
+            assert_eq!(body[5], own);
+            body[5] = other;
+            assert!(matches!(PublicHalf::parse(&body), Err(CryptoError::Unsupported { .. })));
+        }
     }
 }

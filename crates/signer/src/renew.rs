@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pgp::packet::{PacketHeader, PublicSubkey, Signature, SubpacketData, UserId};
 use pgp::types::{KeyDetails as _, Tag};
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::error::Error as CryptoError;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_proto::convert::keys::{KeyMaterial, SignerRenew};
@@ -142,6 +143,9 @@ impl Plan<'_> {
                 signature.verify_certification(public, Tag::UserId, &user).is_ok()
             });
             let old = old.filter(|signature| kind(signature) != Some(KIND_REVOKED_USER));
+            // The direct-key signature of a version 6 key says when it ends; the user id's then only binds the user id.
+            let expires = if self.ends_directly() { None } else { expires };
+            let claims = |old: &Signature| Claims { expires, ..claims(old) };
             return old.map(|old| certify::certify_user(self.primary, &user, claims(&old))).transpose();
         }
         let is_signing =
@@ -153,6 +157,13 @@ impl Plan<'_> {
         let old = self.newest_of(group, |signature| signature.verify_subkey_binding(public, &subkey).is_ok());
         let old = old.ok_or_else(|| not_renewable("the binding of its signing subkey is not valid"))?;
         certify::bind_subkey(self.primary, self.signing, claims(&old)).map(Some)
+    }
+
+    /// Whether it is a version 6 key with a direct-key signature (RFC 9580 section 10.1.1; some have none).
+    fn ends_directly(&self) -> bool {
+        let mut direct = self.groups.iter().filter(|group| group.head.tag == Tag::PublicKey);
+        self.primary.public().version() == KeyVersion::V6
+            && direct.any(|group| self.own(group).any(|signature| kind(&signature) == Some(KIND_DIRECT)))
     }
 
     /// The newest signature by our primary key that holds.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! offset  length  field
-//! 0       1       version, 1                                            \
+//! 0       1       version, 1 with version 4 keys, 2 with version 6 keys \
 //! 1       8       data key id                                           |
 //! 9       16      key id                                                |
 //! 25      4       generation, big-endian                                |
@@ -15,17 +15,19 @@
 //!         ..        body of its OpenPGP public-key packet               /
 //! ..      12      nonce
 //! ..      ..      AES-256-GCM-SIV of:
-//!         1         version, 1
+//!         1         the same version
 //!         1         1 if the key expires, else 0
 //!         8         expiry, Unix seconds, big-endian; 0 without
 //!         2, ..     for each component: length and bytes of the secret
 //!         16        tag
 //! ```
 //!
-//! The first component signs; the second, if any, is the primary key.
+//! The first component signs; the second, if any, is the primary key. The first byte of a public half is the version of
+//! its key, the same for both; a release that knows version 4 keys alone refuses version 2 by name.
 
 use std::sync::Arc;
 
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::batch::SealedKey;
 use sealwright_proto::limits::{SEALED_BYTES_MAX, USAGES_MAX};
@@ -36,7 +38,13 @@ use crate::public::PublicHalf;
 use crate::root::{KeyTag, Sealer};
 use crate::secret::Secret;
 
-const VERSION: u8 = 1;
+/// The version of a blob with keys of this version: what has a version 4 key is written as the first release did.
+const fn blob_version(key: KeyVersion) -> u8 {
+    match key {
+        KeyVersion::V4 => 1,
+        KeyVersion::V6 => 2,
+    }
+}
 
 /// A key with its secrets, outside its seal.
 pub(crate) struct StoredKey {
@@ -89,17 +97,21 @@ impl StoredKey {
             Primary::Absent => (ROLE_SIGNING, None),
         };
         let components = [Some((signing_role, &self.signing)), second.map(|primary| (ROLE_PRIMARY, primary))];
-        let mut header = vec![VERSION];
+        let version = blob_version(self.signing.public.version());
+        let mut header = vec![version];
         header.extend(sealer.tag().0);
         header.extend(self.key_id.as_bytes());
         header.extend(self.generation.to_be_bytes());
         header.push(u8::try_from(self.usages.len()).map_err(|_| too_large())?);
         header.extend(self.usages.iter().map(|usage| usage.id()));
         header.push(if second.is_some() { 2 } else { 1 });
-        let (flag, expires) = ([VERSION, u8::from(self.expires.is_some())], self.expires.unwrap_or(0));
+        let (flag, expires) = ([version, u8::from(self.expires.is_some())], self.expires.unwrap_or(0));
         let mut lengths = Vec::new();
         let components: Vec<_> = components.into_iter().flatten().collect();
         for (role, component) in &components {
+            if blob_version(component.public.version()) != version {
+                return Err(Fault::new(Code::Internal, "a key with components of two versions"));
+            }
             header.extend([*role, component.backend]);
             push_bytes(&mut header, component.public.body()).ok_or_else(too_large)?;
             let len = u16::try_from(component.secret.expose().len()).map_err(|_| too_large())?;
@@ -157,6 +169,7 @@ impl StoredKey {
 /// The associated data, parsed but not yet believed.
 struct Header {
     len: usize,
+    version: u8,
     data_key: KeyTag,
     key_id: KeyId,
     generation: u32,
@@ -168,21 +181,18 @@ struct Header {
 impl Header {
     fn parse(blob: &[u8]) -> Result<(Self, &[u8]), Fault> {
         let mut reader = Reader(blob);
-        match reader.byte() {
-            Some(VERSION) => {}
-            Some(version) => {
-                let message =
-                    format!("a sealed key of version {version}; this release knows version {VERSION}");
-                return Err(Fault::new(Code::Unsupported, message));
-            }
-            None => return Err(broken("an empty blob")),
+        let version = reader.byte().ok_or_else(|| broken("an empty blob"))?;
+        if !KeyVersion::ALL.map(blob_version).contains(&version) {
+            let message = format!("a sealed key of version {version}; this release knows versions 1 and 2");
+            return Err(Fault::new(Code::Unsupported, message));
         }
-        let header = Self::parse_fields(&mut reader).ok_or_else(|| broken("a blob is not well formed"))?;
+        let header = Self::parse_fields(version, &mut reader);
+        let header = header.ok_or_else(|| broken("a blob is not well formed"))?;
         let len = blob.len().saturating_sub(reader.0.len());
         Ok((Self { len, ..header }, reader.0))
     }
 
-    fn parse_fields(reader: &mut Reader<'_>) -> Option<Self> {
+    fn parse_fields(version: u8, reader: &mut Reader<'_>) -> Option<Self> {
         let data_key = KeyTag(*reader.array::<8>()?);
         let key_id = KeyId::parse(reader.array::<16>()?).ok()?;
         let generation = u32::from_be_bytes(*reader.array::<4>()?);
@@ -197,15 +207,19 @@ impl Header {
         let mut components = Vec::new();
         for _ in 0..reader.byte().filter(|count| matches!(count, 1 | 2))? {
             let (role, backend) = (reader.byte()?, reader.byte()?);
-            components.push((role, backend, PublicHalf::parse(reader.bytes()?).ok()?));
+            let public = PublicHalf::parse(reader.bytes()?).ok()?;
+            if blob_version(public.version()) != version {
+                return None;
+            }
+            components.push((role, backend, public));
         }
-        Some(Self { len: 0, data_key, key_id, generation, usages, components })
+        Some(Self { len: 0, version, data_key, key_id, generation, usages, components })
     }
 
     /// Joins the opened secrets to the header.
     fn complete(self, secret: &Secret) -> Option<StoredKey> {
         let mut reader = Reader(secret.expose());
-        if reader.byte()? != VERSION {
+        if reader.byte()? != self.version {
             return None;
         }
         let flag = reader.byte()?;
@@ -284,9 +298,14 @@ pub(crate) mod tests {
 
     pub(crate) const ID: [u8; 16] = [0x01, 0x98, 0xf3, 0, 0, 1, 0x7a, 0xbc, 0x9d, 0, 1, 2, 3, 4, 5, 6];
 
-    fn component(created: u32) -> StoredComponent {
+    fn component_of(version: KeyVersion, created: u32) -> StoredComponent {
         let (numbers, secret) = Software.generate(KeyAlgorithm::Ed25519).unwrap();
-        StoredComponent { backend: 1, public: Arc::new(PublicHalf::new(created, &numbers).unwrap()), secret }
+        let public = Arc::new(PublicHalf::new(version, created, &numbers).unwrap());
+        StoredComponent { backend: 1, public, secret }
+    }
+
+    fn component(created: u32) -> StoredComponent {
+        component_of(KeyVersion::V4, created)
     }
 
     pub(crate) fn stored(primary: Primary) -> StoredKey {
@@ -411,8 +430,30 @@ pub(crate) mod tests {
         let (_directory, sealer) = sealer();
         let key = stored(Primary::Signs);
         let mut blob = key.seal(&sealer).unwrap();
-        blob[0] = 2;
+        blob[0] = 3;
         assert_eq!(StoredKey::open(&sealer, &sealed(&key, blob)).err().unwrap().code, Code::Unsupported);
+    }
+
+    /// Blobs of version 1 are what the first release wrote, and it refuses the others by name.
+    #[test]
+    fn a_blob_says_the_version_of_its_keys_and_never_another() {
+        let (_directory, sealer) = sealer();
+        for (version, number) in [(KeyVersion::V4, 1), (KeyVersion::V6, 2)] {
+            let primary = Primary::Separate(component_of(version, 1));
+            let key = StoredKey { signing: component_of(version, 2), ..stored(primary) };
+            let mut blob = key.seal(&sealer).unwrap();
+            assert_eq!(blob[0], number);
+            let again = StoredKey::open(&sealer, &sealed(&key, blob.clone())).unwrap();
+            assert_eq!(again.signing.public.version(), version);
+            assert_eq!(again.signing.public.fingerprint(), key.signing.public.fingerprint());
+            blob[0] = 3 - number;
+            assert_eq!(StoredKey::open(&sealer, &sealed(&key, blob)).err().unwrap().code, Code::SealBroken);
+        }
+        let mixed = StoredKey {
+            signing: component_of(KeyVersion::V6, 2),
+            ..stored(Primary::Separate(component_of(KeyVersion::V4, 1)))
+        };
+        assert_eq!(mixed.seal(&sealer).err().unwrap().code, Code::Internal);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use sealwright_crypto::algorithm::HashAlgorithm;
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyVersion};
 use sealwright_crypto::digest::Hasher;
 use sealwright_proto::status::Fault;
 
@@ -48,7 +48,8 @@ pub(crate) fn run() -> Result<Passed, Error> {
 fn test(family: &str, secret: &Secret, hash: HashAlgorithm) -> Result<(), Error> {
     let failed = |algorithm: &str, reason| Error::SelfTest { algorithm: algorithm.to_owned(), reason };
     let numbers = public_numbers(secret).map_err(|error| failed(family, error.0))?;
-    let public = PublicHalf::new(0, &numbers).map_err(|_| failed(family, "the test key is not readable"))?;
+    let public = PublicHalf::new(KeyVersion::V4, 0, &numbers)
+        .map_err(|_| failed(family, "the test key is not readable"))?;
     let algorithm = format!("{} with {}", public.algorithm(), hash.name());
     let stored =
         StoredComponent { backend: Software.number(), public: Arc::new(public), secret: secret.clone() };
@@ -80,7 +81,7 @@ mod tests {
             .iter()
             .map(|(key, _)| {
                 let numbers = public_numbers(&Secret::new(key.to_vec()).unwrap()).unwrap();
-                PublicHalf::new(0, &numbers).unwrap().algorithm()
+                PublicHalf::new(KeyVersion::V4, 0, &numbers).unwrap().algorithm()
             })
             .chain([KeyAlgorithm::Ed25519])
             .collect();

@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::digest::Digest;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::Template;
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
@@ -141,13 +143,29 @@ fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<Made, Fault> {
         issuer: component.public().fingerprint(),
         created: openpgp_time(now)?,
         salt: if request.salt { Some(draw_salt()?) } else { None },
+        first: request.first,
     };
+    check_salt(component.public().version(), request.first.as_ref())?;
     let internal = |error: sealwright_crypto::error::Error| Fault::new(Code::Internal, error.to_string());
-    let unsigned = template.finish(&request.item.content.to_midstate()).map_err(internal)?;
+    let content = request.item.content.to_midstate(request.first.as_ref());
+    let unsigned = template.finish(&content).map_err(internal)?;
     let digest = unsigned.digest();
     let checked = component.sign(&digest)?;
     let packet = unsigned.pack(checked.raw()).map_err(internal)?;
     Ok(Made { packet, digest, created: now })
+}
+
+/// Version 6 hashes a salt first, which front gave out and passes on; version 4 knows none.
+fn check_salt(version: KeyVersion, first: Option<&Salt>) -> Result<(), Fault> {
+    match (version, first) {
+        (KeyVersion::V4, None) | (KeyVersion::V6, Some(_)) => Ok(()),
+        (KeyVersion::V6, None) => {
+            Err(Fault::new(Code::TicketRefused, "the key is of version 6: its signatures need a salt first"))
+        }
+        (KeyVersion::V4, Some(_)) => {
+            Err(Fault::new(Code::TicketRefused, "the key is of version 4: its signatures have no salt first"))
+        }
+    }
 }
 
 fn draw_salt() -> Result<[u8; 32], Fault> {

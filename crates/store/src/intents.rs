@@ -21,6 +21,9 @@ pub const RETENTION_MS: i64 = 24 * 60 * 60 * 1000;
 /// Most intents that are pruned with one new one: two for one keeps the table bounded and no commit long.
 const PRUNE_PER_INTENT: i64 = 2;
 
+/// Most ended tickets that are pruned with one that is used: two for one, as above. Requests without salts pay nothing.
+const PRUNE_PER_TICKET: i64 = 2;
+
 /// Names an intent and the attempt that works on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntentId {
@@ -45,6 +48,26 @@ pub struct Intent {
     pub now_ms: i64,
     /// When others may take over, Unix milliseconds.
     pub lease_until_ms: i64,
+    /// What is used up with it.
+    pub tickets: Tickets,
+}
+
+/// The salt tickets of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tickets {
+    /// These are used up with the intent, each of them once for ever; of a request without salts: none.
+    Spend(Vec<Ticket>),
+    /// They are no good: nothing new is begun, and the request is only answered from what is known of it.
+    Refused,
+}
+
+/// A ticket to be used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Drawn at random when it was handed out.
+    pub id: [u8; 16],
+    /// When it ends by itself, Unix milliseconds: until then it is remembered.
+    pub expires_ms: i64,
 }
 
 /// What became of an intent that was recorded.
@@ -58,10 +81,24 @@ pub enum Recorded {
     InFlight,
     /// The same request id stands for other content.
     Conflict,
+    /// Not begun: one of its tickets was used before, by another request or twice in this one.
+    TicketUsed,
+    /// Not begun: nothing is known of the request, and its tickets are [`Tickets::Refused`].
+    TicketsRefused,
 }
 
 const INSERT: &str = "INSERT INTO intents (principal, request_id, digest, key_id, attempt, lease_until, created) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+
+pub(crate) const DISCARD: &str =
+    "DELETE FROM intents WHERE principal = $1 AND request_id = $2 AND attempt = $3";
+
+pub(crate) const SPEND: &str = "INSERT INTO tickets (id, expires) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+pub(crate) const UNSPEND: &str = "DELETE FROM tickets WHERE id = $1";
+
+pub(crate) const PRUNE_TICKETS: &str =
+    "DELETE FROM tickets WHERE id IN (SELECT id FROM tickets WHERE expires < $1 ORDER BY expires LIMIT $2)";
 
 pub(crate) const SELECT: &str =
     "SELECT digest, lease_until, outcome FROM intents WHERE principal = $1 AND request_id = $2";
@@ -120,46 +157,102 @@ impl Work for Record {
 
     fn run<'a>(&'a self, tx: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Recorded, Error>> {
         Box::pin(async move {
-            let (intent, id) = (&self.0, &self.0.id);
-            let inserted = sqlx::query(INSERT)
-                .bind(&id.principal)
-                .bind(id.request_id.as_bytes().as_slice())
-                .bind(intent.digest.as_slice())
-                .bind(intent.key_id.as_bytes().as_slice())
-                .bind(id.attempt.as_bytes().as_slice())
-                .bind(intent.lease_until_ms)
-                .bind(intent.now_ms)
-                .execute(tx.connection())
-                .await
-                .doing("record an intent")?;
-            if inserted.rows_affected() == 1 {
-                prune(tx, intent.now_ms).await?;
-                return Ok(Recorded::New);
+            let intent = &self.0;
+            let Tickets::Spend(tickets) = &intent.tickets else {
+                return Ok(existing(tx, intent).await?.unwrap_or(Recorded::TicketsRefused));
+            };
+            if !insert(tx, intent).await? {
+                // It is there: it was inserted under the same lock, or before.
+                return existing(tx, intent).await?.ok_or(Error::Damaged { what: "intents" });
             }
-            existing(tx, intent).await
+            if !spend(tx, tickets).await? {
+                discard(tx, &intent.id).await?;
+                return Ok(Recorded::TicketUsed);
+            }
+            prune(tx, intent.now_ms, tickets.len()).await?;
+            Ok(Recorded::New)
         })
     }
 }
 
-async fn existing(tx: &mut Transaction<'_>, intent: &Intent) -> Result<Recorded, Error> {
+/// False: the request is known already.
+async fn insert(tx: &mut Transaction<'_>, intent: &Intent) -> Result<bool, Error> {
+    let id = &intent.id;
+    let inserted = sqlx::query(INSERT)
+        .bind(&id.principal)
+        .bind(id.request_id.as_bytes().as_slice())
+        .bind(intent.digest.as_slice())
+        .bind(intent.key_id.as_bytes().as_slice())
+        .bind(id.attempt.as_bytes().as_slice())
+        .bind(intent.lease_until_ms)
+        .bind(intent.now_ms)
+        .execute(tx.connection())
+        .await
+        .doing("record an intent")?;
+    Ok(inserted.rows_affected() == 1)
+}
+
+/// Uses up all of them, or none and says false. The unique index decides; others in the batch are not disturbed.
+async fn spend(tx: &mut Transaction<'_>, tickets: &[Ticket]) -> Result<bool, Error> {
+    for (position, ticket) in tickets.iter().enumerate() {
+        let spent = sqlx::query(SPEND)
+            .bind(ticket.id.as_slice())
+            .bind(ticket.expires_ms)
+            .execute(tx.connection())
+            .await
+            .doing("use up a ticket")?;
+        if spent.rows_affected() == 1 {
+            continue;
+        }
+        for earlier in tickets.iter().take(position) {
+            sqlx::query(UNSPEND)
+                .bind(earlier.id.as_slice())
+                .execute(tx.connection())
+                .await
+                .doing("give back a ticket")?;
+        }
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// Takes back what was inserted in this transaction.
+async fn discard(tx: &mut Transaction<'_>, id: &IntentId) -> Result<(), Error> {
+    sqlx::query(DISCARD)
+        .bind(&id.principal)
+        .bind(id.request_id.as_bytes().as_slice())
+        .bind(id.attempt.as_bytes().as_slice())
+        .execute(tx.connection())
+        .await
+        .doing("take back an intent")?;
+    Ok(())
+}
+
+/// What is known of the request; `None`: nothing.
+async fn existing(tx: &mut Transaction<'_>, intent: &Intent) -> Result<Option<Recorded>, Error> {
     let id = &intent.id;
     let row = sqlx::query(SELECT)
         .bind(&id.principal)
         .bind(id.request_id.as_bytes().as_slice())
-        .fetch_one(tx.connection())
+        .fetch_optional(tx.connection())
         .await
         .doing("read an intent")?;
+    let Some(row) = row else { return Ok(None) };
     let digest: Vec<u8> = row.try_get(0).doing("read an intent")?;
     let lease_until_ms: i64 = row.try_get(1).doing("read an intent")?;
     let answer: Option<Vec<u8>> = row.try_get(2).doing("read an intent")?;
     if digest != intent.digest {
-        return Ok(Recorded::Conflict);
+        return Ok(Some(Recorded::Conflict));
     }
     if let Some(answer) = answer {
-        return Ok(Recorded::Replayed(outcome::decode(&answer)?));
+        return Ok(Some(Recorded::Replayed(outcome::decode(&answer)?)));
     }
     if lease_until_ms > intent.now_ms {
-        return Ok(Recorded::InFlight);
+        return Ok(Some(Recorded::InFlight));
+    }
+    if intent.tickets == Tickets::Refused {
+        // It has spent its tickets and has no answer; without their salts it cannot be signed any more.
+        return Ok(Some(Recorded::TicketsRefused));
     }
     sqlx::query(TAKE_OVER)
         .bind(&id.principal)
@@ -170,10 +263,10 @@ async fn existing(tx: &mut Transaction<'_>, intent: &Intent) -> Result<Recorded,
         .execute(tx.connection())
         .await
         .doing("take over an intent")?;
-    Ok(Recorded::New)
+    Ok(Some(Recorded::New))
 }
 
-async fn prune(tx: &mut Transaction<'_>, now_ms: i64) -> Result<(), Error> {
+async fn prune(tx: &mut Transaction<'_>, now_ms: i64, tickets: usize) -> Result<(), Error> {
     sqlx::query(PRUNE)
         .bind(now_ms.saturating_sub(RETENTION_MS))
         .bind(now_ms)
@@ -181,6 +274,16 @@ async fn prune(tx: &mut Transaction<'_>, now_ms: i64) -> Result<(), Error> {
         .execute(tx.connection())
         .await
         .doing("prune old intents")?;
+    if tickets == 0 {
+        return Ok(());
+    }
+    let limit = i64::try_from(tickets).unwrap_or(i64::MAX).saturating_mul(PRUNE_PER_TICKET);
+    sqlx::query(PRUNE_TICKETS)
+        .bind(now_ms)
+        .bind(limit)
+        .execute(tx.connection())
+        .await
+        .doing("prune ended tickets")?;
     Ok(())
 }
 

@@ -33,7 +33,7 @@ mod transaction;
 mod writer;
 
 pub use error::Error;
-pub use intents::{Intent, IntentId, Recorded};
+pub use intents::{Intent, IntentId, Recorded, Ticket, Tickets};
 pub use keys::{Key, KeyState, Material, NewKey};
 pub use log::{Concluded, Conclusion, ItemResult, Refusal};
 pub use outcome::ItemOutcome;

@@ -16,11 +16,12 @@ use std::os::unix::fs::PermissionsExt;
 
 use futures_util::future::join_all;
 use sealwright_store::{
-    Concluded, Error, IntentId, ItemOutcome, ItemResult, KeyState, Recorded, Refusal, Store, intents, log,
+    Concluded, Error, Intent, IntentId, ItemOutcome, ItemResult, KeyState, Recorded, Refusal, Store, Tickets,
+    intents, log,
 };
 use sealwright_tlog::merkle::leaf_hash;
 use sealwright_tlog::{CompactRange, Entry};
-use support::{NOW_S, Opened, conclusion, intent, key, material, open, signed, uuid};
+use support::{NOW_S, Opened, conclusion, intent, key, material, open, signed, uuid, with_tickets};
 
 #[tokio::test]
 async fn folder_and_files_are_the_owners_alone() {
@@ -244,6 +245,73 @@ async fn final_failures_are_answered_again_and_log_nothing() {
     assert_eq!(store.conclude(failed).await.unwrap(), Concluded::Done(want.clone()));
     assert_eq!(store.record_intent(intent(1, 2, key.id)).await.unwrap(), Recorded::Replayed(want));
     assert_eq!(store.log_head().await.unwrap(), CompactRange::empty());
+}
+
+#[tokio::test]
+async fn a_ticket_is_used_once_and_a_request_that_is_refused_for_one_leaves_nothing() {
+    let Opened { store, .. } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let record = |request: u8, numbers: &[u8]| {
+        store.record_intent(with_tickets(intent(request, request, key.id), numbers))
+    };
+    assert_eq!(record(1, &[1, 2]).await.unwrap(), Recorded::New);
+    // Its own retry is the same request, and uses nothing.
+    assert_eq!(record(1, &[1, 2]).await.unwrap(), Recorded::InFlight);
+    assert_eq!(record(2, &[3, 2]).await.unwrap(), Recorded::TicketUsed);
+    assert_eq!(record(3, &[4, 4]).await.unwrap(), Recorded::TicketUsed, "twice in one request");
+    // What stood beside the used ones is as before, and so are the ids of the requests.
+    assert_eq!(record(2, &[3, 4]).await.unwrap(), Recorded::New);
+    assert_eq!(record(3, &[5]).await.unwrap(), Recorded::New);
+}
+
+#[tokio::test]
+async fn of_many_requests_with_one_ticket_at_once_exactly_one_is_new() {
+    let Opened { store, .. } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let requests = (1..=40).map(|n| store.record_intent(with_tickets(intent(n, n, key.id), &[100 + n, 7])));
+    let outcomes: Vec<_> = join_all(requests).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Recorded::New).count(), 1);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Recorded::TicketUsed).count(), 39);
+}
+
+#[tokio::test]
+async fn with_bad_tickets_a_request_is_answered_from_what_is_known_and_never_begun() {
+    let Opened { store, .. } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let bad = |request: u8| Intent { tickets: Tickets::Refused, ..intent(request, 9, key.id) };
+    assert_eq!(store.record_intent(bad(1)).await.unwrap(), Recorded::TicketsRefused);
+    let good = with_tickets(intent(1, 1, key.id), &[1]);
+    assert_eq!(store.record_intent(good.clone()).await.unwrap(), Recorded::New, "it left nothing");
+    assert_eq!(store.record_intent(bad(1)).await.unwrap(), Recorded::InFlight);
+    let other = Intent { digest: [99; 32], ..bad(1) };
+    assert_eq!(store.record_intent(other).await.unwrap(), Recorded::Conflict);
+    let Concluded::Done(answer) = store.conclude(conclusion(&good, &key, &[b"packet"])).await.unwrap() else {
+        panic!("no answer")
+    };
+    assert_eq!(store.record_intent(bad(1)).await.unwrap(), Recorded::Replayed(answer));
+    store.record_intent(with_tickets(intent(2, 2, key.id), &[2])).await.unwrap();
+    store.release_intent(with_tickets(intent(2, 2, key.id), &[2]).id).await.unwrap();
+    assert_eq!(store.record_intent(bad(2)).await.unwrap(), Recorded::TicketsRefused, "it is not taken over");
+    assert_eq!(store.record_intent(with_tickets(intent(2, 3, key.id), &[2])).await.unwrap(), Recorded::New);
+}
+
+#[tokio::test]
+async fn ended_tickets_are_pruned_as_new_ones_are_used_and_those_that_live_are_not() {
+    let Opened { store, folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let file = folder.path().join("store/store.db");
+    store.record_intent(with_tickets(intent(1, 1, key.id), &[1, 2, 3])).await.unwrap();
+    let later = |request: u8, numbers: &[u8]| {
+        let now_ms = intent(1, 1, key.id).now_ms + 1_800_001;
+        let intent = Intent { now_ms, lease_until_ms: now_ms + 1, ..intent(request, request, key.id) };
+        with_tickets(intent, numbers)
+    };
+    assert_eq!(support::count(&file, "tickets").await, 3);
+    store.record_intent(later(2, &[4])).await.unwrap();
+    assert_eq!(support::count(&file, "tickets").await, 2, "two went, one came");
+    store.record_intent(later(3, &[5])).await.unwrap();
+    assert_eq!(support::count(&file, "tickets").await, 2, "the last old one went");
+    assert_eq!(store.record_intent(later(4, &[4])).await.unwrap(), Recorded::TicketUsed);
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! What end-to-end tests need: the fixtures, the real program with a fresh home, and independent tools (rpm, gpg,
-//! gpgv, sqv) that judge what it made. Only tests link this crate; it links no crate of ours, so that nothing it
+//! gpgv, sqv, and pysequoia for OpenPGP version 6) that judge what it made. Only tests link this crate; it links no crate of ours, so that nothing it
 //! says comes from the code under test.
 //!
 //! Everything here panics when something is missing: that is how a test fails. A tool that is not installed fails
@@ -16,6 +16,7 @@
 
 pub mod effects;
 pub mod fixtures;
+pub mod pysequoia;
 pub mod rpm;
 pub mod sealwright;
 pub mod tools;

@@ -1,5 +1,6 @@
 //! Key administration calls, and the key as the client sees it: public facts only.
 
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_proto::limits;
@@ -100,6 +101,12 @@ impl Key {
         })
     }
 
+    /// Version of the OpenPGP key, 4 or 6, by the length of its fingerprint (RFC 9580 section 5.5.4); for display.
+    #[must_use]
+    pub const fn openpgp_version(&self) -> u8 {
+        if self.fingerprint.len() == 64 { 6 } else { 4 }
+    }
+
     /// The certificate, parsed; the signing component must be in it.
     ///
     /// # Errors
@@ -129,6 +136,8 @@ pub struct NewKey {
     pub valid_for_s: Option<u64>,
     /// A subkey signs, the primary key only certifies.
     pub signing_subkey: bool,
+    /// Of the OpenPGP key.
+    pub version: KeyVersion,
 }
 
 impl Connection {
@@ -143,6 +152,7 @@ impl Connection {
             user_id: new.user_id,
             valid_for_s: new.valid_for_s,
             signing_subkey: new.signing_subkey,
+            openpgp_version: new.version.number().into(),
         };
         Key::parse(self.keys().create(request).await.map_err(from_status)?.into_inner())
     }

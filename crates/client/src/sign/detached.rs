@@ -4,20 +4,25 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
 
+use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::error::Error as CryptoError;
 use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::packet::{PACKETS_MAX, SignaturePacket};
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::verify::{State, verify};
 use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
 use sealwright_formats::options::{IfSigned, Repeat};
 use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared, kept_unchecked};
+use sealwright_formats::source::{ReadAt as _, for_each_chunk};
 
 use crate::apply::sidecar::{Beside, SUFFIXES, StagedSidecar};
 use crate::batch::Stop;
 use crate::error::Error;
 use crate::sign::finish::now;
+use crate::sign::salts::Ticket;
 use crate::sign::{Effect, Signer, blocking};
+use crate::source::file::SourceFile;
 use crate::source::stdin::{Counted, NAME};
 
 /// What became of standard input.
@@ -70,9 +75,11 @@ impl Signer {
         };
         // Not `self`: a thread that waits for input after a stop must not keep the connection open.
         let (options, certificate) = (self.request.options.clone(), self.certificate.clone());
+        let tickets = self.take_tickets().await?;
+        let salts: Vec<Salt> = tickets.iter().map(Ticket::salt).collect();
         let reading = blocking(move || {
             let mut reader = Counted::new(reader);
-            let made = format.prepare_stream(&mut reader, &options, &certificate);
+            let made = format.prepare_stream(&mut reader, &options, &certificate, &salts);
             (made, reader.read_bytes())
         });
         let (preparation, read_bytes) = tokio::select! {
@@ -87,7 +94,7 @@ impl Signer {
         if self.request.effect == Effect::DryRun {
             return Ok(StreamDone::WouldSign { read_bytes, elapsed: begun.elapsed() });
         }
-        let group = self.group(&prepared, NAME.to_owned(), read_bytes);
+        let group = self.group(&prepared, &tickets, NAME.to_owned(), read_bytes);
         let mut answer = tokio::select! {
             biased;
             answer = self.connection.sign(&group) => answer?,
@@ -117,7 +124,12 @@ impl Signer {
     }
 
     /// Whether a signature file that is there stays, and why.
-    pub(super) fn keep_sidecar(&self, beside: &Beside, prepared: &Prepared) -> Result<Option<String>, Error> {
+    pub(super) fn keep_sidecar(
+        &self,
+        beside: &Beside,
+        source: &SourceFile,
+        prepared: &Prepared,
+    ) -> Result<Option<String>, Error> {
         let options = &self.request.options;
         let ours = format!(".{}", options.format.value(&DETACHED_OUTPUT));
         for suffix in SUFFIXES {
@@ -136,7 +148,7 @@ impl Signer {
                 }
                 IfSigned::Replace | IfSigned::Add => {}
             }
-            if options.repeat == Repeat::Skip && self.is_ours(&bytes, prepared) {
+            if options.repeat == Repeat::Skip && self.is_ours(&bytes, source, prepared) {
                 return Ok(Some(format!("already signed by this key ({suffix})")));
             }
         }
@@ -144,14 +156,25 @@ impl Signer {
     }
 
     /// Whether a signature file holds a valid signature of our key with the hash asked for.
-    fn is_ours(&self, sidecar: &[u8], prepared: &Prepared) -> bool {
+    fn is_ours(&self, sidecar: &[u8], source: &SourceFile, prepared: &Prepared) -> bool {
         let packets = armor::decode_or_binary(sidecar).and_then(|bytes| SignaturePacket::parse_many(&bytes));
         let (Ok(packets), [item]) = (packets, prepared.items.as_slice()) else { return false };
         packets.iter().any(|packet| {
             packet.issuer_fingerprint() == Some(self.issuer)
                 && packet.hash() == Some(item.content.hash())
-                && verify(packet, &item.content, &self.keyring, now()).state == State::Valid
+                && self.is_over(packet, source, &item.content)
         })
+    }
+
+    /// Whether it is a valid signature over the file. One with a salt needs a hash of its own: the file is read again.
+    fn is_over(&self, packet: &SignaturePacket, source: &SourceFile, unsalted: &Hasher) -> bool {
+        let valid = |content: &Hasher| verify(packet, content, &self.keyring, now()).state == State::Valid;
+        let Some(salt) = packet.salt() else { return valid(unsalted) };
+        let Ok(mut content) = Salt::new(unsalted.hash(), salt).map(|salt| salt.hasher()) else {
+            return false;
+        };
+        let read = for_each_chunk(source, 0, source.len(), |chunk| content.update(chunk));
+        read.is_ok() && valid(&content)
     }
 
     /// With `--if-signed add`, other keys' signatures of the file that is replaced are kept, and that is noted: they

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::verify::{Verified, verify};
 use sealwright_formats::prepared::{Item, Output};
 use sealwright_formats::splice::Layout;
@@ -85,6 +86,12 @@ impl Signer {
         }
         if packet.hash() != Some(item.content.hash()) {
             return Err(Error::SignatureRefused { state: format!("it uses {}", packet.hash_name()) });
+        }
+        // A stranger hashes the salt that the packet has; ours is in our hash already.
+        if packet.salt() != item.salt.as_ref().map(Salt::as_bytes) {
+            return Err(Error::SignatureRefused {
+                state: "it has another salt than the one hashed".to_owned(),
+            });
         }
         let outcome = verify(&packet, &item.content, &self.keyring, now().saturating_add(CLOCK_SKEW_S_MAX));
         let (state, detail) = (outcome.state, outcome.detail);

@@ -9,13 +9,15 @@ use pgp::composed::{Deserializable as _, SignedSecretKey};
 use pgp::crypto::hash::HashAlgorithm as PgpHash;
 use pgp::types::{Password, SignatureBytes, SigningKey};
 use sealwright_client::connection::Connection;
-use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_crypto::algorithm::{KeyAlgorithm, KeyVersion};
 use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::Template;
 use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature};
+use sealwright_proto::convert::salts::{SaltTicket, Salts, SaltsRequest};
 use sealwright_proto::names::RequestId;
 use sealwright_proto::status::{Code, Fault as Failure};
 use sealwright_proto::v1;
@@ -49,12 +51,24 @@ pub(crate) enum Fault {
     BusyOnce,
     /// No answer, ever.
     Silent,
+    /// Another salt in the packet than the one of the ticket.
+    OtherSalt,
+    /// The first group gets "ticket refused", as by a server that was restarted.
+    TicketsOnce,
+    /// Every group gets it.
+    NoTicket,
 }
 
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) fault: Fault,
     pub(crate) disabled: bool,
+    /// Of its key.
+    pub(crate) version: KeyVersion,
+    /// Salts in each request for them.
+    pub(crate) salts_asked: Arc<Mutex<Vec<usize>>>,
+    /// Tickets in the order in which they came, nothing for an item without.
+    pub(crate) tickets: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
     /// Request ids in the order in which they came.
     pub(crate) asked: Arc<Mutex<Vec<RequestId>>>,
     pub(crate) before_answer: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -62,7 +76,15 @@ pub(crate) struct Service {
 
 impl Default for Service {
     fn default() -> Self {
-        Self { fault: Fault::None, disabled: false, asked: Arc::default(), before_answer: None }
+        Self {
+            fault: Fault::None,
+            disabled: false,
+            version: KeyVersion::V4,
+            salts_asked: Arc::default(),
+            tickets: Arc::default(),
+            asked: Arc::default(),
+            before_answer: None,
+        }
     }
 }
 
@@ -74,8 +96,17 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(fixture_path(name)).unwrap()
 }
 
-fn certificate() -> Certificate {
-    Certificate::parse(&fixture("pgp-key/gen_ed25519.pub.asc")).unwrap()
+fn secret(version: KeyVersion) -> SignedSecretKey {
+    let file = match version {
+        KeyVersion::V4 => "pgp-key/gen_ed25519.sec.asc",
+        KeyVersion::V6 => "pgp-key/rpgp_v6-25519-annex-a-4_tsk.asc",
+    };
+    SignedSecretKey::from_bytes(&armor::decode_or_binary(&fixture(file)).unwrap()[..]).unwrap()
+}
+
+pub(crate) fn certificate(version: KeyVersion) -> Certificate {
+    let public = secret(version).to_public_key();
+    Certificate::parse(&pgp::ser::Serialize::to_bytes(&public).unwrap()).unwrap()
 }
 
 impl Service {
@@ -108,6 +139,7 @@ impl Service {
             asked.push(group.request_id);
             asked.len()
         };
+        self.tickets.lock().unwrap().extend(group.items.iter().map(|item| item.ticket.clone()));
         if let Some(before) = &self.before_answer {
             before();
         }
@@ -117,6 +149,8 @@ impl Service {
                 let busy = Failure::new(Code::Overloaded, "queues are full").retry_after(1);
                 return Some(GroupResult { request_id: group.request_id, outcome: Err(busy) }.into_wire());
             }
+            Fault::NoTicket => return Some(no_ticket(group)),
+            Fault::TicketsOnce if nth == 1 => return Some(no_ticket(group)),
             Fault::Refused(code) => {
                 let refused = Failure::new(code, format!("refused: {code}"));
                 return Some(GroupResult { request_id: group.request_id, outcome: Err(refused) }.into_wire());
@@ -128,9 +162,11 @@ impl Service {
             | Fault::NotMyItems
             | Fault::LostOnce
             | Fault::BusyOnce
+            | Fault::OtherSalt
+            | Fault::TicketsOnce
             | Fault::Silent => self.fault,
         };
-        let mut items: Vec<_> = group.items.iter().map(|item| Ok(sign(item, fault))).collect();
+        let mut items: Vec<_> = group.items.iter().map(|item| Ok(sign(item, self.version, fault))).collect();
         if fault == Fault::NotMyItems {
             items.push(items[0].clone());
         }
@@ -138,19 +174,30 @@ impl Service {
     }
 }
 
-fn sign(item: &sealwright_crypto::tbs::ToBeSigned, fault: Fault) -> LoggedSignature {
+fn no_ticket(group: &Group) -> v1::SignGroupResult {
+    let refused = Failure::new(Code::TicketRefused, "the ticket was not made here");
+    GroupResult { request_id: group.request_id, outcome: Err(refused) }.into_wire()
+}
+
+fn sign(item: &sealwright_crypto::tbs::ToBeSigned, version: KeyVersion, fault: Fault) -> LoggedSignature {
     let hash = item.content.hash();
     let issuer = if fault == Fault::OtherKey {
         Fingerprint::from_bytes(&[7; 20]).unwrap()
     } else {
-        certificate().fingerprint()
+        certificate(version).fingerprint()
     };
-    let content =
-        if fault == Fault::OtherContent { Hasher::new(hash).midstate() } else { item.content.to_midstate() };
-    let template = Template { hash, key: KeyAlgorithm::Ed25519, issuer, created: CREATED, salt: None };
+    // A ticket of this service is its salt.
+    let first = item.ticket.as_ref().map(|salt| Salt::new(hash, salt).unwrap());
+    let content = if fault == Fault::OtherContent {
+        Hasher::new(hash).midstate()
+    } else {
+        item.content.to_midstate(first.as_ref())
+    };
+    let first =
+        if fault == Fault::OtherSalt { first.map(|_| Salt::new(hash, &[9; 16]).unwrap()) } else { first };
+    let template = Template { hash, key: KeyAlgorithm::Ed25519, issuer, created: CREATED, salt: None, first };
     let unsigned = template.finish(&content).unwrap();
-    let secret = armor::decode_or_binary(&fixture("pgp-key/gen_ed25519.sec.asc")).unwrap();
-    let key = SignedSecretKey::from_bytes(&secret[..]).unwrap();
+    let key = secret(version);
     let digest = unsigned.digest();
     let value = SigningKey::sign(
         &key.primary_key,
@@ -195,6 +242,22 @@ impl Signing for Service {
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
+
+    async fn begin_salts(
+        &self,
+        request: Request<v1::BeginSaltsRequest>,
+    ) -> Result<Response<v1::BeginSaltsResponse>, Status> {
+        let asked = SaltsRequest::parse(request.get_ref())?;
+        let mut requests = self.salts_asked.lock().unwrap();
+        let before: usize = requests.iter().sum();
+        requests.push(asked.count);
+        let ticket = |number: usize| {
+            let salt = vec![u8::try_from(number).unwrap(); asked.hash.salt_len()];
+            SaltTicket { salt: Salt::new(asked.hash, &salt).unwrap(), ticket: salt }
+        };
+        let tickets = (before..before + asked.count).map(ticket).collect();
+        Ok(Response::new(Salts { tickets, valid_for_s: 1800 }.into_wire()))
+    }
 }
 
 fn unused<T>() -> Result<Response<T>, Status> {
@@ -204,7 +267,7 @@ fn unused<T>() -> Result<Response<T>, Status> {
 #[tonic::async_trait]
 impl Keys for Service {
     async fn describe(&self, _: Request<v1::DescribeKeyRequest>) -> Result<Response<v1::Key>, Status> {
-        let certificate = certificate();
+        let certificate = certificate(self.version);
         let state = if self.disabled { v1::KeyState::Disabled } else { v1::KeyState::Enabled };
         Ok(Response::new(v1::Key {
             id: vec![1; 16],

@@ -1,5 +1,6 @@
 //! Fingerprints of OpenPGP keys (RFC 9580 section 5.5.4).
 
+use crate::algorithm::KeyVersion;
 use crate::digest::to_hex;
 use crate::error::Error;
 
@@ -78,13 +79,19 @@ impl Fingerprint {
         }
     }
 
+    /// The version of the key.
+    #[must_use]
+    pub const fn version(&self) -> KeyVersion {
+        match self.0 {
+            Bytes::V4(_) => KeyVersion::V4,
+            Bytes::V6(_) => KeyVersion::V6,
+        }
+    }
+
     /// The version of the key: 4 or 6.
     #[must_use]
     pub const fn key_version(&self) -> u8 {
-        match self.0 {
-            Bytes::V4(_) => 4,
-            Bytes::V6(_) => 6,
-        }
+        self.version().number()
     }
 
     /// The key id: the last eight bytes of a version 4 fingerprint, the first eight of a version 6 one.

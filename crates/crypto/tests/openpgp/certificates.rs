@@ -66,7 +66,7 @@ const ALL: [(&str, &str, &[&str], &[usize]); 22] = [
         "rpmrs_rpm-testkey-v6-ed25519.asc",
         "ee11adb4fb08151e04ced70b413e0ace80950f1e78e7ecc6fdb8f64041dd35af",
         &["ed25519", "ed25519"],
-        &[],
+        &[1],
     ),
     (
         "rpmrs_rpm-testkey-v6-mldsa65-ed25519.asc",

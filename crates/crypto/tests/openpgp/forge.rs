@@ -62,6 +62,11 @@ impl Forge {
         Fingerprint::from_bytes(fingerprint.as_bytes()).unwrap()
     }
 
+    /// The certificate in the file of the secret key.
+    pub(crate) fn public(&self) -> Vec<u8> {
+        pgp::ser::Serialize::to_bytes(&self.key.to_public_key()).unwrap()
+    }
+
     /// A certificate of the primary key and one user id, bound by one self-signature with this hash, time and
     /// further hashed subpackets.
     pub(crate) fn certificate(&self, hash: PgpHash, created: u32, more: Vec<Subpacket>) -> Vec<u8> {
@@ -102,7 +107,9 @@ impl Forge {
             KeyAlgorithm::Rsa(bits) => usize::from(bits) / 8,
             KeyAlgorithm::Ed25519 => 32,
         };
-        self.sign_digest(None, digest).concat_padded(len)
+        let numbers = self.sign_digest(None, digest);
+        // Version 6 has both halves of an Ed25519 signature in one string.
+        if numbers.iter().map(Vec::len).max() > Some(len) { numbers.concat() } else { numbers.concat_padded(len) }
     }
 
     pub(crate) fn sign(&self, shape: &Shape, content: &[u8]) -> Vec<u8> {

@@ -7,6 +7,7 @@ use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::Template;
 use sealwright_crypto::openpgp::verify::{Outcome, State, preflight, verify};
 
@@ -95,7 +96,7 @@ fn our_signatures_verify_with_rpgp_and_with_ourselves() {
         let theirs = SignedPublicKey::from_bytes(&public[..]).unwrap();
         for (hash, salt) in HashAlgorithm::ALL.into_iter().zip([None, Some([7; 32]), None]) {
             let issuer = forge.fingerprint(None);
-            let template = Template { hash, key, issuer, created: 1_799_000_000, salt };
+            let template = Template { hash, key, issuer, created: 1_799_000_000, salt, first: None };
             let mut hasher = Hasher::new(hash);
             hasher.update(content);
             let unsigned = template.finish(&hasher.midstate()).unwrap();
@@ -121,6 +122,48 @@ fn our_signatures_verify_with_rpgp_and_with_ourselves() {
     }
 }
 
+/// Version 6, with the two algorithms that we make keys of. What the salt is for: another one, or none, and the
+/// signature is bad.
+#[test]
+fn our_version_6_signatures_verify_with_rpgp_and_with_ourselves_by_their_salt_alone() {
+    let content = b"the main header of a package";
+    for (secret, key) in [
+        ("rpgp_v6-25519-annex-a-4_tsk.asc", KeyAlgorithm::Ed25519),
+        ("rpgp_v6-rsa_tsk.asc", KeyAlgorithm::Rsa(4096)),
+    ] {
+        let forge = Forge::load(secret);
+        let public = forge.public();
+        let keyring = Keyring::parse_many(&public).unwrap();
+        assert_eq!(keyring.certificates()[0].components()[0].algorithm(), Some(key), "{secret}");
+        let theirs = SignedPublicKey::from_bytes(&public[..]).unwrap();
+        for hash in HashAlgorithm::ALL {
+            let salt = Salt::new(hash, &vec![0xa5; hash.salt_len()]).unwrap();
+            let issuer = forge.fingerprint(None);
+            let template =
+                Template { hash, key, issuer, created: 1_799_000_000, salt: None, first: Some(salt) };
+            let mut hasher = salt.hasher();
+            hasher.update(content);
+            let unsigned = template.finish(&hasher.midstate()).unwrap();
+            let raw = forge.sign_raw(key, &unsigned.digest());
+            let bytes = unsigned.pack(&raw).unwrap();
+
+            let packet = SignaturePacket::parse(&bytes).unwrap();
+            assert_eq!((packet.version(), packet.salt()), (6, Some(salt.as_bytes())));
+            assert_eq!(verify(&packet, &hasher, &keyring, NOW).state, State::Valid, "{secret} {hash:?}");
+            let detached = DetachedSignature::from_bytes(&bytes[..]).unwrap();
+            detached.verify(&theirs.primary_key, &content[..]).unwrap();
+            assert_eq!(pgp::ser::Serialize::to_bytes(&detached).unwrap(), bytes);
+
+            let mut unsalted = Hasher::new(hash);
+            unsalted.update(content);
+            assert_eq!(verify(&packet, &unsalted, &keyring, NOW).state, State::Bad);
+            let mut other = Salt::new(hash, &vec![0xa4; hash.salt_len()]).unwrap().hasher();
+            other.update(content);
+            assert_eq!(verify(&packet, &other, &keyring, NOW).state, State::Bad);
+        }
+    }
+}
+
 /// The bytes of our signatures may change only on purpose. Ed25519 is deterministic, so this is a whole packet.
 /// gpg 2.2.40 calls it a good signature.
 #[test]
@@ -132,6 +175,7 @@ fn golden_packet() {
         issuer: Fingerprint::from_hex("2b510dbba3a3fcb701e124d29225999dec7f0968").unwrap(),
         created: 1_799_000_000,
         salt: Some([0x5a; 32]),
+        first: None,
     };
     let mut hasher = Hasher::new(HashAlgorithm::Sha256);
     hasher.update(&vector("content.txt"));
@@ -157,6 +201,7 @@ fn every_mpi_that_we_write_is_minimal() {
             issuer: forge.fingerprint(None),
             created: 1_799_000_000,
             salt: None,
+            first: None,
         };
         let mut hasher = Hasher::new(HashAlgorithm::Sha256);
         hasher.update(&content);

@@ -7,6 +7,7 @@ use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::Template;
 use sealwright_crypto::openpgp::verify::{State, preflight, verify};
 
@@ -79,11 +80,12 @@ proptest! {
     #[test]
     fn what_we_compose_parses_to_what_was_meant(
         created: u32,
-        issuer: [u8; 20],
+        issuer: [u8; 32],
         salt: Option<[u8; 32]>,
         raw in any_bytes(513),
         which in 0..4_usize,
         hash in 0..3_usize,
+        is_v6: bool,
     ) {
         let key = KeyAlgorithm::CREATABLE[which];
         let len = match key {
@@ -96,17 +98,22 @@ proptest! {
         value[31] |= 1;
         value[len - 1] |= 1;
         let hash = HashAlgorithm::ALL[hash];
-        let template = Template { hash, key, issuer: Fingerprint::v4(issuer), created, salt };
-        let unsigned = template.finish(&Hasher::new(hash).midstate()).unwrap();
+        let first = is_v6.then(|| Salt::new(hash, &issuer[..hash.salt_len()]).unwrap());
+        let issuer =
+            if is_v6 { Fingerprint::v6(issuer) } else { Fingerprint::v4(*issuer.first_chunk().unwrap()) };
+        let template = Template { hash, key, issuer, created, salt, first };
+        let content = first.map_or_else(|| Hasher::new(hash), |salt| salt.hasher());
+        let unsigned = template.finish(&content.midstate()).unwrap();
         let digest = unsigned.digest();
         let bytes = unsigned.pack(&value).unwrap();
         let packet = SignaturePacket::parse(&bytes).unwrap();
         prop_assert_eq!(packet.bytes(), &bytes[..]);
-        prop_assert_eq!((packet.version(), packet.signature_type()), (4, 0));
+        prop_assert_eq!((packet.version(), packet.signature_type()), (issuer.key_version(), 0));
+        prop_assert_eq!(packet.salt(), first.as_ref().map(Salt::as_bytes));
         prop_assert_eq!(packet.hash(), Some(hash));
-        prop_assert_eq!(packet.key_algorithm_id(), key.openpgp_id());
+        prop_assert_eq!(packet.key_algorithm_id(), key.openpgp_id(issuer.version()));
         prop_assert_eq!(packet.created(), Some(created));
-        prop_assert_eq!(packet.issuer_fingerprint(), Some(Fingerprint::v4(issuer)));
+        prop_assert_eq!(packet.issuer_fingerprint(), Some(issuer));
         prop_assert_eq!(packet.expires(), None);
         prop_assert_eq!(digest.as_bytes().len(), hash.digest_len());
     }

@@ -52,7 +52,8 @@ impl Hashes {
         self.want_salted(salt, hash);
     }
 
-    fn want_salted(&mut self, salt: &[u8], hash: HashAlgorithm) {
+    /// Asks for a hash that starts with this salt.
+    pub(super) fn want_salted(&mut self, salt: &[u8], hash: HashAlgorithm) {
         if self.salted(salt, hash).is_none() {
             let mut hasher = Hasher::new(hash);
             hasher.update(salt);
@@ -155,7 +156,8 @@ impl Hashes {
         self.salted(salt, hash)
     }
 
-    fn salted(&self, salt: &[u8], hash: HashAlgorithm) -> Option<&Hasher> {
+    /// The state of a salted hash that was wanted.
+    pub(super) fn salted(&self, salt: &[u8], hash: HashAlgorithm) -> Option<&Hasher> {
         let fits = |(known, hasher): &&(Vec<u8>, Hasher)| known == salt && hasher.hash() == hash;
         self.salted.iter().find(fits).map(|(_, hasher)| hasher)
     }

@@ -211,11 +211,11 @@ pub(super) fn strip_edits(base: SignatureHeader, old: Arc<Buffer>, file_len: u64
 fn legacy_tag(packet: &SignaturePacket, covers: Covers) -> Result<u32, Error> {
     let refused = |why: String| Error::Refused {
         reason: why,
-        advice: "Use a version 4 RSA or EdDSA key; newer kinds only go into v6 packages.",
+        advice: "Use a version 4 RSA or EdDSA key; newer kinds only go into tag 278.",
     };
     if packet.version() > 4 {
         let version = packet.version();
-        return Err(refused(format!("a version {version} signature has no place in a v4 package")));
+        return Err(refused(format!("a version {version} signature has no place in an old tag")));
     }
     match (packet.key_algorithm_id(), covers) {
         (1 | 3, Covers::Header) => Ok(tags::RSA_HEADER),

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_crypto::algorithm::{KeyAlgorithm, KeyVersion};
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::verify::{State, verify};
 use sealwright_crypto::usage::Purpose;
 
@@ -18,7 +19,7 @@ use super::signatures::{Covers, Found, encode};
 use super::{MIN_RPM, RPM_SIGNATURE, tags};
 use crate::error::Error;
 use crate::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
-use crate::prepared::{Item as ToSign, Preparation, Prepared, kept_unchecked};
+use crate::prepared::{Item as ToSign, Preparation, Prepared, first_salt, kept_unchecked};
 use crate::source::ReadAt;
 
 /// A packet with RSA or Ed25519 has at least this much besides its value, in bytes.
@@ -28,12 +29,17 @@ pub(super) fn prepare(
     source: &dyn ReadAt,
     options: &SignOptions,
     key: &Certificate,
+    salts: &[Salt],
 ) -> Result<Preparation, Error> {
+    let salt = first_salt(key, salts, options.hash)?;
     let mut wanted = Hashes::default();
     let release = Release::parse(options.format.value(&MIN_RPM))
         .ok_or(Error::internal("an unchecked value of --min-rpm"))?;
     let package = Package::read(source, Load::Whole(release), |found, hashes| {
-        wanted.want(Algorithm::Sha2(options.hash));
+        match &salt {
+            None => wanted.want(Algorithm::Sha2(options.hash)),
+            Some(salt) => wanted.want_salted(salt.as_bytes(), salt.hash()),
+        }
         for packet in
             found.iter().filter(|found| found.claims(key)).filter_map(|found| found.packet.as_ref().ok())
         {
@@ -50,7 +56,7 @@ pub(super) fn prepare(
         return Ok(Preparation::Leave { why });
     }
 
-    let covers = choose(&package, options)?;
+    let covers = choose(&package, options, key.fingerprint().version())?;
     let signs_payload = covers.contains(&Covers::HeaderAndPayload);
     // The digests of an empty payload cost nothing.
     let is_empty = package.main.end == package.len;
@@ -73,7 +79,7 @@ pub(super) fn prepare(
     if payload.is_none() {
         notes.push("payload not checked".to_owned());
     }
-    let items = items(&package, payload.as_ref(), options, &covers)?;
+    let items = items(&package, payload.as_ref(), options, salt, &covers)?;
     Ok(Preparation::Sign(Prepared { items, plan: Box::new(plan), notes }))
 }
 
@@ -94,7 +100,7 @@ fn leave_signed(package: &Package, if_signed: IfSigned) -> Result<Option<String>
 
 /// What to sign (rpm `sign/rpmgensig.cc`, `rpmSign`): the header; and header and payload too where the header
 /// does not vouch for the payload. v6 packages always do, and have no place for the latter.
-fn choose(package: &Package, options: &SignOptions) -> Result<Vec<Covers>, Error> {
+fn choose(package: &Package, options: &SignOptions, key: KeyVersion) -> Result<Vec<Covers>, Error> {
     let covered = digests::covers_payload(&package.main);
     let wish = options.format.value(&RPM_SIGNATURE);
     let refused = |reason: &str, advice| Err(Error::Refused { reason: reason.to_owned(), advice });
@@ -110,6 +116,9 @@ fn choose(package: &Package, options: &SignOptions) -> Result<Vec<Covers>, Error
             ),
         };
     }
+    if key == KeyVersion::V6 {
+        return choose_in_v4_for_v6_key(options, wish, covered);
+    }
     match wish {
         "header" if !covered => refused(
             "it has no SHA-256 digest of its payload, so a signature over the header alone protects nothing else",
@@ -120,6 +129,29 @@ fn choose(package: &Package, options: &SignOptions) -> Result<Vec<Covers>, Error
         "both" => Ok(vec![Covers::Header, Covers::HeaderAndPayload]),
         _ if covered => Ok(vec![Covers::Header]),
         _ => Ok(vec![Covers::Header, Covers::HeaderAndPayload]),
+    }
+}
+
+/// A version 6 signature in a v4 package goes into tag 278, where only rpm 6 looks; rpm before 6 takes the package for
+/// unsigned, or fails if such a packet is in an old tag (rpm issue 3851). So only beside others, and on request.
+fn choose_in_v4_for_v6_key(options: &SignOptions, wish: &str, covered: bool) -> Result<Vec<Covers>, Error> {
+    let refused = |reason: &str, advice| Err(Error::Refused { reason: reason.to_owned(), advice });
+    if options.if_signed != IfSigned::Add {
+        return refused(
+            "it is a v4 package, and rpm before version 6 cannot read signatures of a version 6 key",
+            "Sign it with a version 4 key; --if-signed add puts one of a version 6 key beside it, for rpm 6.",
+        );
+    }
+    match wish {
+        "auto" | "header" if covered => Ok(vec![Covers::Header]),
+        "auto" | "header" => refused(
+            "it has no SHA-256 digest of its payload, and a version 6 signature covers the header alone",
+            "Sign it with a version 4 key.",
+        ),
+        _ => refused(
+            "a version 6 key makes no signature over header and payload: only old tags have a place for it",
+            "Leave out --rpm-signature, or use a version 4 key.",
+        ),
     }
 }
 
@@ -170,6 +202,12 @@ fn plan(
         IfSigned::Add => keep_others(package, key, covers)?,
         IfSigned::Replace | IfSigned::Skip | IfSigned::Refuse => (Vec::new(), Vec::new(), !v6, v6),
     };
+    // Version 6 signatures go nowhere but into tag 278.
+    let is_v6_key = key.fingerprint().version() == KeyVersion::V6;
+    let (legacy, openpgp) = (legacy && !is_v6_key, openpgp || is_v6_key);
+    if is_v6_key && !v6 {
+        notes.push("rpm before version 6 does not see the new signature".to_owned());
+    }
     let added = options.if_signed == IfSigned::Add;
     let mut others = 0usize;
     for found in &package.found {
@@ -250,6 +288,7 @@ fn items(
     package: &Package,
     payload: Option<&PayloadHashes>,
     options: &SignOptions,
+    salt: Option<Salt>,
     covers: &[Covers],
 ) -> Result<Vec<ToSign>, Error> {
     let item = |covers: &Covers| {
@@ -257,8 +296,12 @@ fn items(
             Covers::Header => (Purpose::RpmHeader, Some(&package.header_hashes)),
             Covers::HeaderAndPayload => (Purpose::RpmHeaderPayload, payload.map(|payload| &payload.whole)),
         };
-        let content = hashes.and_then(|hashes| hashes.sha2(options.hash)).cloned();
-        Ok(ToSign { purpose, content: content.ok_or(Error::internal("a hash was not computed"))? })
+        let content = hashes.and_then(|hashes| match &salt {
+            None => hashes.sha2(options.hash),
+            Some(salt) => hashes.salted(salt.as_bytes(), salt.hash()),
+        });
+        let content = content.cloned().ok_or(Error::internal("a hash was not computed"))?;
+        Ok(ToSign { purpose, content, salt })
     };
     covers.iter().map(item).collect()
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use pgp::composed::{Deserializable, SignedSecretKey};
 use pgp::types::{Password, SignatureBytes, SigningKey as _};
-use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
 use sealwright_crypto::openpgp::certificate::Certificate;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::Template;
 use sealwright_formats::prepared::Item;
 
@@ -53,9 +54,27 @@ impl Signer {
         Self::load("pgp-key/gen_ed25519.pub.asc", "pgp-key/gen_ed25519.sec.asc")
     }
 
+    /// Of version 6: the sample of RFC 9580, appendix A.4.
+    pub(crate) fn ed25519_v6() -> Self {
+        let secret = fixture("pgp-key/rpgp_v6-25519-annex-a-4_tsk.asc");
+        let secret = SignedSecretKey::from_armor_single(secret.as_slice()).unwrap().0;
+        let public = pgp::ser::Serialize::to_bytes(&secret.to_public_key()).unwrap();
+        Self::of(Certificate::parse(&public).unwrap(), secret)
+    }
+
     fn load(public: &str, secret: &str) -> Self {
         let certificate = Certificate::parse(&fixture(public)).unwrap();
         let secret = SignedSecretKey::from_armor_single(fixture(secret).as_slice()).unwrap().0;
+        Self::of(certificate, secret)
+    }
+
+    /// What a server hands out beforehand: as many as formats need, with this hash.
+    pub(crate) fn salts(&self, hash: HashAlgorithm) -> Vec<Salt> {
+        let is_v6 = self.certificate.fingerprint().key_version() == 6;
+        is_v6.then(|| Salt::new(hash, &vec![0x5a; hash.salt_len()]).unwrap()).into_iter().collect()
+    }
+
+    fn of(certificate: Certificate, secret: SignedSecretKey) -> Self {
         let algorithm = certificate.components()[0].algorithm().unwrap();
         Self { certificate, secret, algorithm }
     }
@@ -72,13 +91,17 @@ impl Signer {
             issuer: self.certificate.fingerprint(),
             created,
             salt: None,
+            first: item.salt,
         };
         let unsigned = template.finish(&item.content.midstate()).unwrap();
         let digest = unsigned.digest();
         let hash = pgp::crypto::hash::HashAlgorithm::from(digest.hash().openpgp_id());
         let password = Password::empty();
         let value = self.secret.primary_key.sign(&password, hash, digest.as_bytes()).unwrap();
-        let SignatureBytes::Mpis(mpis) = value else { panic!("not a version 4 key") };
+        let mpis = match value {
+            SignatureBytes::Mpis(mpis) => mpis,
+            SignatureBytes::Native(raw) => return unsigned.pack(&raw).unwrap(),
+        };
         let part_len = match self.algorithm {
             KeyAlgorithm::Rsa(bits) => usize::from(bits / 8),
             KeyAlgorithm::Ed25519 => 32,

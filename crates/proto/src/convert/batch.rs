@@ -5,6 +5,7 @@ use crate::limits;
 use crate::names::KeyId;
 use crate::signer_v1 as wire;
 use crate::status::{Code, Fault};
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
 
@@ -63,6 +64,9 @@ pub struct Request {
     pub not_before: i64,
     /// The signer draws a salt notation.
     pub salt: bool,
+    /// Version 6 keys: what was hashed before the content, of the content's hash. [`ToBeSigned::ticket`] is front's
+    /// and does not come here.
+    pub first: Option<Salt>,
 }
 
 impl Batch {
@@ -108,8 +112,13 @@ impl Request {
                 Content::Inline(hash_algorithm(inline.hash)?, inline.bytes)
             }
         };
-        let item = ToBeSigned { usage, purpose, content };
-        Ok(Self { key, item, not_before: request.not_before, salt: request.salt })
+        let first = if request.first.is_empty() {
+            None
+        } else {
+            Some(Salt::new(content.hash(), &request.first).map_err(|error| refused(&error))?)
+        };
+        let item = ToBeSigned { usage, purpose, content, ticket: None };
+        Ok(Self { key, item, not_before: request.not_before, salt: request.salt, first })
     }
 
     fn into_wire(self) -> wire::SignRequest {
@@ -127,6 +136,7 @@ impl Request {
             content: Some(content),
             not_before: self.not_before,
             salt: self.salt,
+            first: self.first.map(|salt| salt.as_bytes().to_vec()).unwrap_or_default(),
         }
     }
 }
@@ -226,9 +236,10 @@ mod tests {
     fn batch() -> Batch {
         let key_id =
             KeyId::parse(&[0x01, 0x98, 0xf3, 0, 0, 1, 0x7a, 0xbc, 0x9d, 0, 1, 2, 3, 4, 5, 6]).unwrap();
-        let request = |content| Request {
+        let request = |content: Content| Request {
+            first: Some(Salt::new(content.hash(), &[8; 32][..content.hash().salt_len()]).unwrap()),
             key: 0,
-            item: ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content },
+            item: ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None },
             not_before: 17,
             salt: true,
         };
@@ -260,6 +271,8 @@ mod tests {
         assert_eq!(refused_as(|b| b.items[0].key = 1), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.items[0].usage = 0), Code::Unsupported);
         assert_eq!(refused_as(|b| b.items[0].content = None), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.items[0].first.truncate(8)), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.items[1].first.push(0)), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.keys[0].generation = 0), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.keys[0].key_id.clear()), Code::MalformedRequest);
         assert_eq!(

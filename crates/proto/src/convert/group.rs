@@ -104,14 +104,17 @@ impl Group {
             canonical.number(u64::from(item.purpose.id()));
             match &item.content {
                 Content::Midstate(midstate) => {
-                    canonical.number(1);
+                    canonical.number(if item.ticket.is_some() { 3 } else { 1 });
                     canonical.field(&midstate.encode());
                 }
                 Content::Inline(hash, bytes) => {
-                    canonical.number(2);
+                    canonical.number(if item.ticket.is_some() { 4 } else { 2 });
                     canonical.number(u64::from(hash.openpgp_id()));
                     canonical.field(bytes);
                 }
+            }
+            if let Some(ticket) = &item.ticket {
+                canonical.field(ticket);
             }
         }
         canonical.sha256()
@@ -139,7 +142,9 @@ fn parse_item(wire: v1::SignItem, budget: &mut InlineBudget) -> Result<ToBeSigne
             Content::Inline(hash_algorithm(inline.hash)?, inline.bytes)
         }
     };
-    Ok(ToBeSigned { usage, purpose, content })
+    within("a ticket", wire.ticket.len(), limits::TICKET_BYTES_MAX, "bytes")?;
+    let ticket = (!wire.ticket.is_empty()).then_some(wire.ticket);
+    Ok(ToBeSigned { usage, purpose, content, ticket })
 }
 
 fn item_to_wire(item: &ToBeSigned) -> v1::SignItem {
@@ -150,7 +155,9 @@ fn item_to_wire(item: &ToBeSigned) -> v1::SignItem {
             bytes: bytes.clone(),
         }),
     };
-    v1::SignItem { usage: item.usage.id().into(), purpose: item.purpose.id().into(), content: Some(content) }
+    let ticket = item.ticket.clone().unwrap_or_default();
+    let (usage, purpose) = (item.usage.id().into(), item.purpose.id().into());
+    v1::SignItem { usage, purpose, content: Some(content), ticket }
 }
 
 /// The answer to a group.
@@ -241,7 +248,12 @@ mod tests {
     fn group() -> Group {
         let mut hasher = Hasher::new(HashAlgorithm::Sha512);
         hasher.update(b"content");
-        let item = |content| ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::RpmHeader, content };
+        let item = |content| ToBeSigned {
+            usage: Usage::OpenPgp,
+            purpose: Purpose::RpmHeader,
+            content,
+            ticket: None,
+        };
         Group {
             request_id: RequestId::parse(&[0x01, 0x98, 0xf3, 0, 0, 1, 0x7a, 0xbc, 0x9d, 0, 1, 2, 3, 4, 5, 6])
                 .unwrap(),
@@ -260,6 +272,11 @@ mod tests {
     #[test]
     fn a_group_survives_the_wire() {
         assert_eq!(Group::parse(group().to_wire()).unwrap(), group());
+        let mut salted = group();
+        salted.items[0].ticket = Some(vec![7; limits::TICKET_BYTES_MAX]);
+        assert_eq!(Group::parse(salted.to_wire()).unwrap(), salted);
+        salted.items[0].ticket = Some(vec![7; limits::TICKET_BYTES_MAX + 1]);
+        assert_eq!(Group::parse(salted.to_wire()).unwrap_err().code, Code::LimitExceeded);
     }
 
     #[test]
@@ -278,6 +295,8 @@ mod tests {
         assert!(changed(|g| g.items.swap(0, 1)));
         assert!(changed(|g| g.items[0].purpose = Purpose::Detached));
         assert!(changed(|g| g.items[1].content = Content::Inline(HashAlgorithm::Sha512, b"small".to_vec())));
+        assert!(changed(|g| g.items[0].ticket = Some(vec![1])));
+        assert!(changed(|g| g.items[1].ticket = Some(vec![1])));
         assert!(!changed(|g| g.deadline_ms = 9));
         assert!(!changed(|g| g.priority = Priority::Interactive));
     }
@@ -335,6 +354,7 @@ mod tests {
                     hash: 8,
                     bytes: vec![0; size],
                 })),
+                ticket: Vec::new(),
             };
             let mut wire = group().to_wire();
             wire.items = sizes.iter().copied().map(inline).collect();

@@ -6,12 +6,14 @@ use crate::limits;
 use crate::names::{KeyId, KeyName, KeyReference};
 use crate::status::{Code, Fault};
 use crate::{signer_v1, v1};
-use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_crypto::algorithm::{KeyAlgorithm, KeyVersion};
 use sealwright_crypto::usage::Usage;
 
 /// What a new key shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySpec {
+    /// Of the OpenPGP key, for ever.
+    pub version: KeyVersion,
     /// One of [`KeyAlgorithm::CREATABLE`].
     pub algorithm: KeyAlgorithm,
     /// One line of text, `Name <mail>`.
@@ -36,8 +38,9 @@ impl CreateKey {
     /// [`Code::NameNotAllowed`], [`Code::Unsupported`], [`Code::MalformedRequest`], [`Code::LimitExceeded`].
     pub fn parse(wire: v1::CreateKeyRequest) -> Result<Self, Fault> {
         let name = KeyName::parse(&wire.name)?;
+        let version = parse_version(wire.openpgp_version)?;
         let spec = parse_spec(&wire.algorithm, wire.user_id, wire.valid_for_s, wire.signing_subkey)?;
-        Ok(Self { name, spec })
+        Ok(Self { name, spec: KeySpec { version, ..spec } })
     }
 
     /// The inverse of [`Self::parse`].
@@ -49,10 +52,20 @@ impl CreateKey {
             user_id: self.spec.user_id,
             valid_for_s: self.spec.valid_for_s,
             signing_subkey: self.spec.signing_subkey,
+            openpgp_version: self.spec.version.number().into(),
         }
     }
 }
 
+/// Peers that know only version 4 do not say so.
+fn parse_version(number: u32) -> Result<KeyVersion, Fault> {
+    match number {
+        0 => Ok(KeyVersion::V4),
+        number => KeyVersion::from_number(number).map_err(|error| refused(&error)),
+    }
+}
+
+/// All but the version.
 fn parse_spec(
     algorithm: &str,
     user_id: String,
@@ -73,7 +86,7 @@ fn parse_spec(
         return Err(malformed("the user id has a control character in it"));
     }
     let valid_for_s = parse_validity(valid_for_s)?;
-    Ok(KeySpec { algorithm, user_id, valid_for_s, signing_subkey })
+    Ok(KeySpec { version: KeyVersion::default(), algorithm, user_id, valid_for_s, signing_subkey })
 }
 
 fn parse_validity(valid_for_s: Option<u64>) -> Result<Option<u64>, Fault> {
@@ -175,7 +188,9 @@ impl SignerCreate {
     /// # Errors
     /// Those of [`CreateKey::parse`].
     pub fn parse(wire: signer_v1::CreateKey) -> Result<Self, Fault> {
+        let version = parse_version(wire.openpgp_version)?;
         let spec = parse_spec(&wire.algorithm, wire.user_id, wire.valid_for_s, wire.signing_subkey)?;
+        let spec = KeySpec { version, ..spec };
         Ok(Self { key_id: KeyId::parse(&wire.key_id)?, spec, usages: usages(&wire.usages)? })
     }
 
@@ -189,6 +204,7 @@ impl SignerCreate {
             valid_for_s: self.spec.valid_for_s,
             signing_subkey: self.spec.signing_subkey,
             usages: usages_to_wire(&self.usages),
+            openpgp_version: self.spec.version.number().into(),
         }
     }
 }
@@ -361,6 +377,7 @@ mod tests {
 
     fn spec() -> KeySpec {
         KeySpec {
+            version: KeyVersion::V6,
             algorithm: KeyAlgorithm::Rsa(4096),
             user_id: "Release <release@example.org>".to_owned(),
             valid_for_s: Some(86_400),
@@ -405,12 +422,14 @@ mod tests {
                 user_id: "u".to_owned(),
                 valid_for_s: None,
                 signing_subkey: false,
+                openpgp_version: 0,
             };
             assert_eq!(CreateKey::parse(wire).unwrap_err().code, Code::Unsupported, "{weak}");
         }
         assert_eq!(create_refused_as(|c| c.user_id = " ".to_owned()), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.user_id = "a\nb".to_owned()), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.user_id = "x".repeat(1025)), Code::LimitExceeded);
+        assert_eq!(create_refused_as(|c| c.openpgp_version = 5), Code::Unsupported);
         assert_eq!(create_refused_as(|c| c.valid_for_s = Some(0)), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.valid_for_s = Some(u64::MAX)), Code::LimitExceeded);
     }

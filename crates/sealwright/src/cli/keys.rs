@@ -8,6 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use sealwright_client::connection::{Connection, KeyState, NewKey};
 use sealwright_client::import;
 use sealwright_client::source::stdin::NAME;
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_proto::limits::USER_ID_BYTES_MAX;
 use serde::Serialize;
@@ -73,6 +74,28 @@ pub(crate) struct CreateArgs {
     /// A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures.
     #[arg(long)]
     signing_subkey: bool,
+    /// Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor
+    /// rpm 4 can read it.
+    #[arg(long, value_name = "VERSION", value_enum, default_value_t = OpenPgpVersion::V4)]
+    openpgp: OpenPgpVersion,
+}
+
+/// Version of an OpenPGP key.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OpenPgpVersion {
+    /// RFC 4880.
+    V4,
+    /// RFC 9580.
+    V6,
+}
+
+impl From<OpenPgpVersion> for KeyVersion {
+    fn from(version: OpenPgpVersion) -> Self {
+        match version {
+            OpenPgpVersion::V4 => Self::V4,
+            OpenPgpVersion::V6 => Self::V6,
+        }
+    }
 }
 
 /// `sealwright key export`.
@@ -228,6 +251,7 @@ async fn create(
         user_id,
         valid_for_s: args.expires.0,
         signing_subkey: args.signing_subkey,
+        version: args.openpgp.into(),
     };
     let key = connection.create(new).await.map_err(refused)?;
     let mut view = KeyView::of(&key);
@@ -273,13 +297,14 @@ async fn list(connection: &Connection, context: Context) -> Result<(), Failure> 
                 key.name.clone(),
                 key.state.to_owned(),
                 key.algorithm.clone(),
+                format!("v{}", key.openpgp),
                 key.expires.as_deref().map_or_else(|| "never".to_owned(), for_a_person),
                 key.fingerprint.clone(),
                 terminal::safe(&key.user_id),
             ]
         })
         .collect();
-    terminal::table(&["NAME", "STATE", "ALGORITHM", "EXPIRES", "FINGERPRINT", "USER ID"], &rows);
+    terminal::table(&["NAME", "STATE", "ALGORITHM", "OPENPGP", "EXPIRES", "FINGERPRINT", "USER ID"], &rows);
     Ok(())
 }
 
@@ -350,6 +375,8 @@ struct KeyView {
     name: String,
     state: &'static str,
     algorithm: String,
+    /// Version of the OpenPGP key: 4 or 6.
+    openpgp: u8,
     fingerprint: String,
     signing_fingerprint: String,
     user_id: String,
@@ -368,6 +395,7 @@ impl KeyView {
             name: key.name.clone(),
             state: key.state.name(),
             algorithm: key.algorithm.clone(),
+            openpgp: key.openpgp_version(),
             fingerprint: key.fingerprint.clone(),
             signing_fingerprint: key.signing_fingerprint.clone(),
             user_id: key.user_id.clone(),
@@ -397,6 +425,7 @@ fn show(key: &KeyView, context: Context) {
     line("name", &key.name);
     line("state", key.state);
     line("algorithm", &key.algorithm);
+    line("OpenPGP", &format!("v{}", key.openpgp));
     line("user id", &key.user_id);
     line("fingerprint", &key.fingerprint);
     if key.signing_fingerprint != key.fingerprint {

@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use sealwright_proto::convert::group::Group;
+use sealwright_proto::convert::salts::SaltsRequest;
 use sealwright_proto::limits::GROUPS_IN_FLIGHT_MAX;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::v1::signing_server::Signing;
-use sealwright_proto::v1::{SignGroup, SignGroupResult};
+use sealwright_proto::v1::{BeginSaltsRequest, BeginSaltsResponse, SignGroup, SignGroupResult};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::policy::Principal;
-use crate::{Front, sign};
+use crate::{Front, salts, sign};
 
 pub(super) struct Service {
     pub(super) front: Front,
@@ -38,6 +39,15 @@ impl Signing for Service {
         let (front, principal) = (self.front.clone(), Arc::clone(&self.principal));
         tokio::spawn(read_groups(front, principal, request.into_inner(), answers));
         Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn begin_salts(
+        &self,
+        request: Request<BeginSaltsRequest>,
+    ) -> Result<Response<BeginSaltsResponse>, Status> {
+        let asked = SaltsRequest::parse(request.get_ref())?;
+        let salts = salts::begin(&self.front.inner, &self.principal, &asked).await?;
+        Ok(Response::new(salts.into_wire()))
     }
 }
 

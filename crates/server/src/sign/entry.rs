@@ -3,6 +3,7 @@
 
 use sealwright_crypto::digest::Digest;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::tbs::ToBeSigned;
 use sealwright_proto::convert::group::Group;
 use sealwright_proto::status::{Code, Fault};
@@ -20,10 +21,10 @@ pub(super) fn item_results(
     recorded: &Recorded,
     signed: Signed,
 ) -> Vec<ItemResult> {
-    let items = group.items.iter().zip(signed).zip(0_u32..);
-    let results = items.map(|((item, outcome), position)| {
+    let items = group.items.iter().zip(recorded.salts()).zip(signed).zip(0_u32..);
+    let results = items.map(|(((item, first), outcome), position)| {
         let logged = outcome.and_then(|signed| {
-            let digest = checked(item, key, &signed)?;
+            let digest = checked(item, first.as_ref(), key, &signed)?;
             let sealwright_proto::convert::batch::Operation { number, skipped, chain } = signed.operation;
             let entry = LogEntry {
                 signed_at_s: signed.created,
@@ -57,8 +58,13 @@ fn claim(group: &Group) -> Option<Artefact> {
     claimed.then(|| Artefact { name: name.clone(), size })
 }
 
-/// The digest that was signed, of the right length; and the packet is one of this key, hash and time.
-fn checked(item: &ToBeSigned, key: &Entry, signed: &SignedItem) -> Result<Digest, Fault> {
+/// The digest that was signed, of the right length; and the packet is one of this key, hash, salt and time.
+fn checked(
+    item: &ToBeSigned,
+    first: Option<&Salt>,
+    key: &Entry,
+    signed: &SignedItem,
+) -> Result<Digest, Fault> {
     let wrong = |what| Fault::new(Code::SignatureSelfCheckFailed, format!("the signer's answer: {what}"));
     let packet = SignaturePacket::parse(&signed.packet).map_err(|_| wrong("not one signature packet"))?;
     let hash = item.content.hash();
@@ -67,6 +73,9 @@ fn checked(item: &ToBeSigned, key: &Entry, signed: &SignedItem) -> Result<Digest
     }
     if packet.issuer_fingerprint() != Some(key.facts.signing_fingerprint) {
         return Err(wrong("a signature by another key"));
+    }
+    if packet.salt() != first.map(Salt::as_bytes) {
+        return Err(wrong("a signature with another salt"));
     }
     if packet.created().map(i64::from) != Some(signed.created) {
         return Err(wrong("a signature of another time"));

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_proto::convert::group::Group;
 use sealwright_proto::status::{Code, Fault};
-use sealwright_store::{Conclusion, Intent, IntentId, ItemOutcome, ItemResult};
+use sealwright_store::{Conclusion, Intent, IntentId, ItemOutcome, ItemResult, Tickets};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -12,6 +13,7 @@ use crate::Inner;
 use crate::clock;
 use crate::fault::from_store;
 use crate::policy::{Authorised, Principal};
+use crate::salts::Redeemed;
 
 /// How long after a request's own deadline its intent stays ours, milliseconds: an append that began in time may
 /// wait for the store. After that a retry takes over.
@@ -27,9 +29,15 @@ pub(super) struct Recorded {
     key_id: Uuid,
     generation: u32,
     principal: Principal,
+    salts: Vec<Option<Salt>>,
 }
 
 impl Recorded {
+    /// For each item: what was hashed first. The tickets are used up.
+    pub(super) fn salts(&self) -> &[Option<Salt>] {
+        &self.salts
+    }
+
     pub(super) const fn id(&self) -> &IntentId {
         &self.id
     }
@@ -48,13 +56,14 @@ pub(super) enum Intended {
 /// Records the intent. A retry waits for the answer of the attempt that works on the same request.
 ///
 /// # Errors
-/// [`Code::RequestConflict`] for other content under the same id; [`Code::DeadlineExceeded`] while another attempt
+/// [`Code::TicketRefused`] if it is new, and its tickets are no good or used; [`Code::RequestConflict`] for other content under the same id; [`Code::DeadlineExceeded`] while another attempt
 /// still works on it; those of the store.
 pub(super) async fn record(
     front: &Inner,
     principal: &Principal,
     group: &Group,
     authorised: &Authorised,
+    tickets: Result<Redeemed, Fault>,
     deadline: Instant,
 ) -> Result<Intended, Fault> {
     let id = IntentId {
@@ -64,21 +73,34 @@ pub(super) async fn record(
     };
     let (key_id, generation) = (authorised.key_id(), authorised.generation());
     let digest = group.fingerprint();
+    let spend = match &tickets {
+        Ok(redeemed) => Tickets::Spend(redeemed.spend.clone()),
+        Err(_) => Tickets::Refused,
+    };
     let mut pause = WAIT_FIRST;
     loop {
         let now_ms = clock::now_ms();
         let lease_until_ms = now_ms
             .saturating_add(milliseconds(deadline.saturating_duration_since(Instant::now())))
             .saturating_add(LEASE_MARGIN_MS);
-        let intent = Intent { id: id.clone(), digest, key_id, now_ms, lease_until_ms };
+        let intent =
+            Intent { id: id.clone(), digest, key_id, now_ms, lease_until_ms, tickets: spend.clone() };
         match front.store.record_intent(intent).await.map_err(from_store)? {
             sealwright_store::Recorded::New => {
-                return Ok(Intended::New(Recorded { id, key_id, generation, principal: principal.clone() }));
+                let (salts, principal) = (tickets?.salts, principal.clone());
+                return Ok(Intended::New(Recorded { id, key_id, generation, principal, salts }));
             }
             sealwright_store::Recorded::Replayed(outcomes) => return Ok(Intended::Answered(outcomes)),
             sealwright_store::Recorded::Conflict => {
                 let message = format!("the request id {} was used for other content", group.request_id);
                 return Err(Fault::new(Code::RequestConflict, message));
+            }
+            sealwright_store::Recorded::TicketUsed => {
+                return Err(Fault::new(Code::TicketRefused, "a ticket was used before"));
+            }
+            sealwright_store::Recorded::TicketsRefused => {
+                let fault = tickets.err();
+                return Err(fault.unwrap_or_else(|| Fault::new(Code::TicketRefused, "a ticket is no good")));
             }
             sealwright_store::Recorded::InFlight => (),
         }

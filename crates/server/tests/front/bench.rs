@@ -115,6 +115,7 @@ pub(crate) fn create_request(name: &str) -> CreateKeyRequest {
         user_id: "Test <test@example.org>".to_owned(),
         valid_for_s: None,
         signing_subkey: false,
+        openpgp_version: 4,
     }
 }
 
@@ -129,6 +130,7 @@ pub(crate) fn group(key: &str, contents: &[&[u8]]) -> Group {
         usage: Usage::OpenPgp,
         purpose: Purpose::RpmHeader,
         content: Content::Midstate(hasher(content).midstate()),
+        ticket: None,
     });
     Group {
         request_id: RequestId::parse(Uuid::now_v7().as_bytes()).unwrap(),

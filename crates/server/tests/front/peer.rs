@@ -27,6 +27,22 @@ pub(crate) fn certificate() -> Certificate {
     Certificate::parse(include_bytes!("../../../../fixtures/pgp-key/gen_ed25519.pub.asc")).unwrap()
 }
 
+const V6: &[u8] = include_bytes!("../../../../fixtures/pgp-key/rpgp_v6-25519-annex-a-4_tsk.asc");
+
+/// Of version 6: the sample of RFC 9580, appendix A.4.
+pub(crate) fn certificate_v6() -> Certificate {
+    let (secret, _) = SignedSecretKey::from_armor_single(V6).unwrap();
+    Certificate::parse(&pgp::ser::Serialize::to_bytes(&secret.to_public_key()).unwrap()).unwrap()
+}
+
+fn key_pair_v6() -> Ed25519KeyPair {
+    let (secret, _) = SignedSecretKey::from_armor_single(V6).unwrap();
+    let SecretParams::Plain(PlainSecretParams::Ed25519(key)) = secret.primary_key.secret_params() else {
+        panic!("the fixture holds another kind of key")
+    };
+    Ed25519KeyPair::from_seed_unchecked(key.as_bytes()).unwrap()
+}
+
 fn key_pair() -> Ed25519KeyPair {
     let armored = include_bytes!("../../../../fixtures/pgp-key/gen_ed25519.sec.asc");
     let (secret, _) = SignedSecretKey::from_armor_single(armored.as_slice()).unwrap();
@@ -115,6 +131,9 @@ pub(crate) fn start(mut socket: UnixStream, mut on_sign: OnSign) -> Counts {
                         | Act::AnswerOneLess) => answer(&key_pair, &batch, &act),
                     }
                 }
+                to_signer::Request::Create(create) if create.openpgp_version == 6 => {
+                    Response::Key(material_v6().into_wire())
+                }
                 to_signer::Request::Create(_) | to_signer::Request::Import(_) => {
                     keys_made += 1;
                     Response::Key(material(keys_made, 1).into_wire())
@@ -150,19 +169,32 @@ fn answer(key_pair: &Ed25519KeyPair, batch: &Batch, act: &Act) -> Response {
 }
 
 fn sign(key_pair: &Ed25519KeyPair, request: &Request) -> SignedItem {
-    let content = request.item.content.to_midstate();
+    let content = request.item.content.to_midstate(request.first.as_ref());
+    assert_eq!(request.item.ticket, None, "tickets are front's");
+    let (key_pair, issuer) = match request.first {
+        None => (key_pair, certificate().fingerprint()),
+        Some(_) => (&key_pair_v6(), certificate_v6().fingerprint()),
+    };
     let template = Template {
         hash: content.hash(),
         key: KeyAlgorithm::Ed25519,
-        issuer: certificate().fingerprint(),
+        issuer,
         created: u32::try_from(CREATED).unwrap(),
         salt: request.salt.then_some([9; 32]),
+        first: request.first,
     };
     let unsigned = template.finish(&content).unwrap();
     let digest = unsigned.digest();
     let packet = unsigned.pack(key_pair.sign(digest.as_bytes()).as_ref()).unwrap();
     let operation = Operation { number: 1, ..Operation::default() };
     SignedItem { packet, digest: digest.as_bytes().to_vec(), created: CREATED, operation }
+}
+
+fn material_v6() -> KeyMaterial {
+    let certificate = certificate_v6();
+    let fingerprint = certificate.fingerprint().to_string();
+    let signing_fingerprint = fingerprint.clone();
+    KeyMaterial { fingerprint, signing_fingerprint, certificate: certificate.to_binary(), ..material(1, 1) }
 }
 
 /// The fixture's key for the first, made-up fingerprints for all others.

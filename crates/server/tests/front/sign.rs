@@ -11,7 +11,7 @@ use sealwright_crypto::tbs::Content;
 use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature, Priority};
 use sealwright_proto::limits::INLINE_BYTES_MAX;
 use sealwright_proto::status::{Code, Fault};
-use sealwright_store::{Intent, IntentId, KeyState, Material, Recorded, Store};
+use sealwright_store::{Intent, IntentId, KeyState, Material, Recorded, Store, Tickets};
 use sealwright_tlog::Entry;
 use sealwright_tlog::merkle::leaf_hash;
 use uuid::Uuid;
@@ -101,7 +101,8 @@ async fn the_intent_is_durable_before_the_signer_is_asked_and_the_entry_before_t
                 attempt: Uuid::now_v7(),
             };
             let digest = group.fingerprint();
-            let intent = Intent { id, digest, key_id, now_ms: CREATED * 1000, lease_until_ms: 0 };
+            let tickets = Tickets::Spend(Vec::new());
+            let intent = Intent { id, digest, key_id, now_ms: CREATED * 1000, lease_until_ms: 0, tickets };
             (store.record_intent(intent).await.unwrap(), store.log_head().await.unwrap().size())
         }))
         .unwrap();

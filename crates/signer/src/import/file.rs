@@ -1,6 +1,7 @@
 //! A file with one transferable secret key (RFC 9580 section 10.2), cut into its certificate and its secret packets.
 
 use pgp::types::{KeyDetails as _, PublicParams, Tag};
+use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_proto::status::Fault;
@@ -116,7 +117,8 @@ impl SecretPacket {
             body: Secret::joined(&[packet.body]).map_err(|error| Fault::from(&error))?,
             public_len,
             fingerprint,
-            protection: protection(secret).ok_or_else(|| refused("a secret key is truncated"))?,
+            protection: protection(fingerprint.version(), secret)
+                .ok_or_else(|| refused("a secret key is truncated"))?,
         })
     }
 
@@ -147,7 +149,7 @@ impl SecretPacket {
 
     /// Memory that its passphrase costs by Argon2, as a power of 2 in KiB (section 3.7.1.4).
     pub(super) fn argon2_memory_power(&self) -> Option<u8> {
-        argon2_memory_power(self.body().get(self.public_len..)?)
+        argon2_memory_power(self.fingerprint.version(), self.body().get(self.public_len..)?)
     }
 }
 
@@ -177,12 +179,19 @@ fn public_packet(tag: Tag, secret: &SecretPacket) -> Result<Vec<u8>, Fault> {
 fn public_len(body: &[u8]) -> Result<usize, Fault> {
     let truncated = || refused("a secret key is truncated");
     let (&version, rest) = body.split_first().ok_or_else(truncated)?;
-    if version != 4 {
-        let message = format!("it is a version {version} key; Sealwright signs with version 4 keys");
+    let Ok(version) = KeyVersion::from_number(version.into()) else {
+        let message = format!("it is a version {version} key; Sealwright signs with keys of version 4 and 6");
         return Err(refused(&message));
-    }
+    };
     let (_, rest) = rest.split_first_chunk::<4>().ok_or_else(truncated)?;
     let (&algorithm, rest) = rest.split_first().ok_or_else(truncated)?;
+    let (said, rest) = match version {
+        KeyVersion::V4 => (None, rest),
+        KeyVersion::V6 => {
+            let (len, rest) = rest.split_first_chunk::<4>().ok_or_else(truncated)?;
+            (Some(usize::try_from(u32::from_be_bytes(*len)).unwrap_or(usize::MAX)), rest)
+        }
+    };
     let skipped = match algorithm {
         1..=3 => skip_mpis(rest, 2),
         16 => skip_mpis(rest, 3),
@@ -194,8 +203,12 @@ fn public_len(body: &[u8]) -> Result<usize, Fault> {
         28 => rest.get(57..),
         other => return Err(refused(&format!("it has a key of an unknown algorithm ({other})"))),
     };
-    let rest = skipped.ok_or_else(truncated)?;
-    Ok(body.len().saturating_sub(rest.len()))
+    let left = skipped.ok_or_else(truncated)?;
+    // Version 6 says how long the material is: it must be what it is, or readers would differ in where the secret starts.
+    if said.is_some_and(|said| said != rest.len().saturating_sub(left.len())) {
+        return Err(refused("the public part of a key has not the length that it says"));
+    }
+    Ok(body.len().saturating_sub(left.len()))
 }
 
 fn skip_mpis(mut bytes: &[u8], count: usize) -> Option<&[u8]> {
@@ -214,26 +227,31 @@ fn skip_counted(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Section 3.7.2: the first byte says whether and how it is encrypted. GnuPG's stubs have string-to-key type 101
 /// (GnuPG, doc/DETAILS, "GNU extensions to the S2K algorithm").
-fn protection(secret: &[u8]) -> Option<Protection> {
+fn protection(version: KeyVersion, secret: &[u8]) -> Option<Protection> {
     match secret.first()? {
         0 => Some(Protection::Clear),
-        _ if string_to_key(secret).and_then(<[u8]>::first) == Some(&101) => Some(Protection::Stub),
+        _ if string_to_key(version, secret).and_then(<[u8]>::first) == Some(&101) => Some(Protection::Stub),
         _ => Some(Protection::Passphrase),
     }
 }
 
 /// Type, then salt (16), passes, parallelism, memory.
-fn argon2_memory_power(secret: &[u8]) -> Option<u8> {
-    let string_to_key = string_to_key(secret).filter(|bytes| bytes.first() == Some(&4))?;
+fn argon2_memory_power(version: KeyVersion, secret: &[u8]) -> Option<u8> {
+    let string_to_key = string_to_key(version, secret).filter(|bytes| bytes.first() == Some(&4))?;
     // What ends before its memory asks for any.
     Some(string_to_key.get(19).copied().unwrap_or(u8::MAX))
 }
 
-/// How a passphrase becomes a key: the type, and what belongs to it (section 3.7.1).
-fn string_to_key(secret: &[u8]) -> Option<&[u8]> {
+/// How a passphrase becomes a key: the type, and what belongs to it (section 3.7.1). Version 6 has the length of all
+/// parameters before the cipher, and that of this one before it (section 5.5.3).
+fn string_to_key(version: KeyVersion, secret: &[u8]) -> Option<&[u8]> {
+    let lengths = match version {
+        KeyVersion::V4 => 0,
+        KeyVersion::V6 => 2,
+    };
     match secret.first()? {
-        253 => secret.get(3..),
-        254 | 255 => secret.get(2..),
+        253 => secret.get(3..)?.get(lengths..),
+        254 | 255 => secret.get(2..)?.get(lengths..),
         _ => None,
     }
 }
@@ -264,17 +282,36 @@ mod tests {
     #[test]
     fn unknown_algorithms_and_versions_are_refused_by_name() {
         assert!(public_len(&[4, 0, 0, 0, 1, 99, 0]).unwrap_err().message.contains("99"));
-        assert!(public_len(&[6, 0]).unwrap_err().message.contains("version 6"));
+        for version in [3, 5, 7] {
+            let refused = public_len(&[version, 0]).unwrap_err();
+            assert!(refused.message.contains(&format!("version {version}")), "{}", refused.message);
+        }
+    }
+
+    #[test]
+    fn the_public_part_of_a_version_6_key_has_the_length_that_it_says() {
+        let head = |len: u8| vec![6, 0, 0, 0, 1, 27, 0, 0, 0, len];
+        let body = |len: u8| [head(len), vec![7; 32], vec![0, 1, 2, 3]].concat();
+        assert_eq!(public_len(&body(32)).unwrap(), 42);
+        for bad in [0, 31, 33, 36, 255] {
+            assert!(public_len(&body(bad)).is_err(), "{bad}");
+        }
+        for len in 0..42 {
+            assert!(public_len(&body(32)[..len]).is_err(), "{len}");
+        }
     }
 
     #[test]
     fn protection_is_told_from_the_first_bytes() {
-        assert_eq!(protection(&[0, 1]), Some(Protection::Clear));
-        assert_eq!(protection(&[255, 0, 101, 0, b'G', b'N', b'U', 1]), Some(Protection::Stub));
-        assert_eq!(protection(&[254, 9, 3, 8]), Some(Protection::Passphrase));
-        assert_eq!(protection(&[253, 9, 2, 4]), Some(Protection::Passphrase));
-        assert_eq!(protection(&[7, 101]), Some(Protection::Passphrase));
-        assert_eq!(protection(&[]), None);
+        assert_eq!(protection(KeyVersion::V4, &[0, 1]), Some(Protection::Clear));
+        assert_eq!(
+            protection(KeyVersion::V4, &[255, 0, 101, 0, b'G', b'N', b'U', 1]),
+            Some(Protection::Stub)
+        );
+        assert_eq!(protection(KeyVersion::V4, &[254, 9, 3, 8]), Some(Protection::Passphrase));
+        assert_eq!(protection(KeyVersion::V4, &[253, 9, 2, 4]), Some(Protection::Passphrase));
+        assert_eq!(protection(KeyVersion::V4, &[7, 101]), Some(Protection::Passphrase));
+        assert_eq!(protection(KeyVersion::V4, &[]), None);
     }
 
     #[test]
@@ -282,11 +319,18 @@ mod tests {
         let argon2 = [[4].as_slice(), &[7; 16], &[3, 4, 16]].concat();
         for head in [&[253, 9, 2][..], &[254, 9], &[255, 9]] {
             let secret = [head, &argon2].concat();
-            assert_eq!(argon2_memory_power(&secret), Some(16));
-            assert_eq!(argon2_memory_power(&secret[..secret.len() - 1]), Some(255));
-            assert_eq!(protection(&secret), Some(Protection::Passphrase));
+            assert_eq!(argon2_memory_power(KeyVersion::V4, &secret), Some(16));
+            assert_eq!(argon2_memory_power(KeyVersion::V4, &secret[..secret.len() - 1]), Some(255));
+            assert_eq!(protection(KeyVersion::V4, &secret), Some(Protection::Passphrase));
         }
-        assert_eq!(argon2_memory_power(&[254, 9, 3, 8]), None);
-        assert_eq!(argon2_memory_power(&[0, 1]), None);
+        // Version 6 has two lengths more.
+        for head in [&[253, 38, 9, 2, 20][..], &[254, 37, 9, 20]] {
+            let secret = [head, &argon2].concat();
+            assert_eq!(argon2_memory_power(KeyVersion::V6, &secret), Some(16));
+            assert_eq!(argon2_memory_power(KeyVersion::V6, &secret[..secret.len() - 1]), Some(255));
+        }
+        assert_eq!(argon2_memory_power(KeyVersion::V4, &[254, 9, 3, 8]), None);
+        assert_eq!(argon2_memory_power(KeyVersion::V4, &[0, 1]), None);
+        assert_eq!(argon2_memory_power(KeyVersion::V6, &[253, 1]), None);
     }
 }

@@ -84,5 +84,8 @@ fn convert(secret: &PlainSecretParams, public: &PublicHalf) -> Result<Secret, Fa
     if let PlainSecretParams::EdDSALegacy(pgp::crypto::eddsa_legacy::SecretKey::Ed25519(secret)) = secret {
         return import_ed25519(public, secret.as_bytes());
     }
+    if let PlainSecretParams::Ed25519(secret) = secret {
+        return import_ed25519(public, secret.as_bytes());
+    }
     Err(Failed("it is neither an RSA nor an Ed25519 key"))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, KeyVersion};
 use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
@@ -73,7 +73,7 @@ impl PrivateKey for Faulty {
 fn key(algorithm: KeyAlgorithm, fault: Slip) -> OpenKey {
     let make = || {
         let (numbers, secret) = Software.generate(algorithm).unwrap();
-        let public = PublicHalf::new(1_000_000_000, &numbers).unwrap();
+        let public = PublicHalf::new(KeyVersion::V4, 1_000_000_000, &numbers).unwrap();
         let private = Software.open(&public, &secret).unwrap();
         (public, private)
     };
@@ -85,8 +85,8 @@ fn key(algorithm: KeyAlgorithm, fault: Slip) -> OpenKey {
 
 fn request(content: &[u8]) -> Request {
     let content = Content::Inline(HashAlgorithm::Sha256, content.to_vec());
-    let item = ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content };
-    Request { key: 0, item, not_before: 0, salt: true }
+    let item = ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None };
+    Request { key: 0, item, not_before: 0, salt: true, first: None }
 }
 
 const NOW: i64 = 1_796_047_439;
@@ -123,10 +123,10 @@ fn without_a_fault_the_same_backend_signs() {
 
 #[test]
 fn a_faulty_key_certifies_nothing() {
-    use crate::certify::{Claims, certify_user, new_key_claims, user_id};
+    use crate::certify::{Claims, certify_user, new_primary_claims, user_id};
     for fault in FAULTS.into_iter().filter(|fault| *fault != Slip::WrongLater) {
         let key = key(KeyAlgorithm::Ed25519, fault);
-        let claims = Claims { created: 1_700_000_000, expires: None, other: new_key_claims(true, true) };
+        let claims = Claims { created: 1_700_000_000, expires: None, other: new_primary_claims(true) };
         assert!(
             certify_user(key.signing(), &user_id("a <a@example.org>").unwrap(), claims).is_err(),
             "{fault:?}"

@@ -11,10 +11,11 @@ use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable as _, Kem, OpModeS, Serializable as _};
 use prost::Message as _;
-use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, KeyVersion};
 use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::verify;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
@@ -203,7 +204,8 @@ impl Signer {
         hash: HashAlgorithm,
         content: &[u8],
     ) -> Result<SignedItem, Fault> {
-        let batch = Batch { keys: vec![key], requests: vec![request(0, hash, content)], deadline_ms: None };
+        let request = if key.blob[0] == 2 { request_v6(0, hash, content) } else { request(0, hash, content) };
+        let batch = Batch { keys: vec![key], requests: vec![request], deadline_ms: None };
         self.sign_batch(batch)?.remove(0)
     }
 
@@ -225,6 +227,7 @@ pub(crate) fn key_id(last: u8) -> KeyId {
 
 pub(crate) fn spec(algorithm: KeyAlgorithm) -> KeySpec {
     KeySpec {
+        version: KeyVersion::V4,
         algorithm,
         user_id: "Release <release@example.org>".to_owned(),
         valid_for_s: None,
@@ -241,8 +244,18 @@ pub(crate) fn request(key: usize, hash: HashAlgorithm, content: &[u8]) -> Reques
     let mut hasher = Hasher::new(hash);
     hasher.update(content);
     let content = Content::Midstate(hasher.midstate());
-    let item = ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content };
-    Request { key, item, not_before: 0, salt: true }
+    let item = ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None };
+    Request { key, item, not_before: 0, salt: true, first: None }
+}
+
+/// The same for a version 6 key: hashed after a salt.
+pub(crate) fn request_v6(key: usize, hash: HashAlgorithm, content: &[u8]) -> Request {
+    let salt = Salt::new(hash, &vec![0x5a; hash.salt_len()]).unwrap();
+    let mut hasher = salt.hasher();
+    hasher.update(content);
+    let mut request = request(key, hash, b"");
+    request.item.content = Content::Midstate(hasher.midstate());
+    Request { first: Some(salt), salt: false, ..request }
 }
 
 /// Verifies like a stranger.
@@ -251,6 +264,7 @@ pub(crate) fn verdict(key: &KeyMaterial, packet: &[u8], content: &[u8], now: i64
     keyring.push(Certificate::parse(&key.certificate).unwrap());
     let packet = SignaturePacket::parse(packet).unwrap();
     let mut hasher = Hasher::new(packet.hash().unwrap());
+    hasher.update(packet.salt().unwrap_or_default());
     hasher.update(content);
     verify::verify(&packet, &hasher, &keyring, now).state
 }

@@ -24,26 +24,26 @@ const TABLE: &[(&str, &str, Verdict)] = &[
     ("gen_rsa4096.sec.asc", "", Ok(("rsa4096", true))),
     ("gen_sha1-selfsig-rsa2048.sec.asc", "", Ok(("rsa2048", true))),
     ("gen_stubprimary.secsub.asc", "", Ok(("rsa3072", false))),
-    ("gen_v6-cv25519.sec.asc", "", Err("version 6")),
+    ("gen_v6-cv25519.sec.asc", "", Ok(("ed25519", true))),
     ("nfpm_privkey_unprotected_subkey_only.asc", "", Ok(("rsa2048", false))),
     ("obs_secret-key.asc", "", Ok(("rsa2048", true))),
     ("rpgp_alice.sec.asc", "", Err("version 3")),
     ("rpgp_rsa-key-with-modulus-e-257.asc", "", Ok(("rsa2048", true))),
     ("rpgp_v4-ed25519-x25519_tsk.asc", "", Ok(("ed25519", true))),
-    ("rpgp_v6-25519-annex-a-4_tsk.asc", "", Err("version 6")),
+    ("rpgp_v6-25519-annex-a-4_tsk.asc", "", Ok(("ed25519", true))),
     ("rpgp_v6-legacy_illegal_tsk.asc", "", Err("version 6")),
-    ("rpgp_v6-rsa_tsk.asc", "", Err("version 6")),
+    ("rpgp_v6-rsa_tsk.asc", "", Ok(("rsa4096", true))),
     ("rpmorg_alice.secret", "", Ok(("rsa3072", true))),
     ("rpmorg_different-creation-times.secret", "", Ok(("rsa3072", true))),
     ("rpmorg_rpm.org-ed25519-test.secret", "", Ok(("ed25519", true))),
     ("rpmorg_rpm.org-rsa-2048-test.secret", "", Ok(("rsa2048", true))),
-    ("rpmorg_rpm.org-v6-ed25519-test.secret", "", Err("version 6")),
-    ("rpmorg_rpm.org-v6-mldsa87-test.secret", "", Err("version 6")),
+    ("rpmorg_rpm.org-v6-ed25519-test.secret", "", Ok(("ed25519", true))),
+    ("rpmorg_rpm.org-v6-mldsa87-test.secret", "", Err("unknown algorithm (31)")),
     ("rpmrs_rpm-testkey-v4-ed25519.secret", "", Ok(("ed25519", true))),
     ("rpmrs_rpm-testkey-v4-rsa3072-protected.secret", "thisisN0Tasecuredpassphrase", Ok(("rsa3072", true))),
     ("rpmrs_rpm-testkey-v4-rsa4096.secret", "", Ok(("rsa4096", true))),
-    ("rpmrs_rpm-testkey-v6-ed25519.secret", "", Err("version 6")),
-    ("rpmrs_rpm-testkey-v6-mldsa65-ed25519.secret", "", Err("version 6")),
+    ("rpmrs_rpm-testkey-v6-ed25519.secret", "", Ok(("ed25519", true))),
+    ("rpmrs_rpm-testkey-v6-mldsa65-ed25519.secret", "", Err("unknown algorithm (30)")),
 ];
 
 #[test]
@@ -109,6 +109,48 @@ fn a_missing_or_wrong_passphrase_is_said_to_be_that() {
             assert!(fault.message.contains(words), "{file}: {}", fault.message);
             assert!(!fault.message.contains("wrong key"));
         }
+    }
+}
+
+/// The key with its secrets behind a passphrase: Argon2 with this memory (2 to that many KiB) and OCB.
+fn locked(file: &str, passphrase: &str, memory_power: u8) -> Vec<u8> {
+    use pgp::composed::{Deserializable as _, SignedSecretKey};
+    use pgp::crypto::{aead::AeadAlgorithm, sym::SymmetricKeyAlgorithm};
+    use pgp::types::{Password, S2kParams, StringToKey};
+    let bytes = sealwright_crypto::openpgp::armor::decode_or_binary(&fixture(file)).unwrap();
+    let mut key = SignedSecretKey::from_bytes(&bytes[..]).unwrap();
+    let protection = || S2kParams::Aead {
+        sym_alg: SymmetricKeyAlgorithm::AES256,
+        aead_mode: AeadAlgorithm::Ocb,
+        s2k: StringToKey::Argon2 { salt: [3; 16], t: 1, p: 1, m_enc: memory_power },
+        nonce: vec![9; 15].into(),
+    };
+    let passphrase = Password::from(passphrase);
+    key.primary_key.set_password_with_s2k(&passphrase, protection()).unwrap();
+    for subkey in &mut key.secret_subkeys {
+        subkey.key.set_password_with_s2k(&passphrase, protection()).unwrap();
+    }
+    pgp::ser::Serialize::to_bytes(&key).unwrap()
+}
+
+#[test]
+fn a_version_6_key_behind_argon2_opens_with_its_passphrase_within_the_memory_that_is_allowed() {
+    let mut signer = Signer::start();
+    for (file, algorithm) in
+        [("rpmorg_rpm.org-v6-ed25519-test.secret", "ed25519"), ("rpgp_v6-rsa_tsk.asc", "rsa4096")]
+    {
+        let within = locked(file, "corpus-pass", 10);
+        let key = signer.import(1, &within, "corpus-pass", "").unwrap();
+        assert_eq!(key.algorithm.to_string(), algorithm);
+        assert_signs(&mut signer, 1, &key, file);
+        for (passphrase, words) in [("", "none was given"), ("wrong", "does not open")] {
+            let fault = signer.import(1, &within, passphrase, "").unwrap_err();
+            assert_eq!(fault.code, Code::PassphraseWrong, "{file}");
+            assert!(fault.message.contains(words), "{file}: {}", fault.message);
+        }
+        let fault = signer.import(1, &locked(file, "corpus-pass", 17), "corpus-pass", "").unwrap_err();
+        assert_eq!(fault.code, Code::ImportRefused, "{file}");
+        assert!(fault.message.contains("64 MiB"), "{file}: {}", fault.message);
     }
 }
 
@@ -198,8 +240,14 @@ fn several_keys_in_one_file_are_refused_and_named() {
 
 #[test]
 fn junk_and_damaged_files_are_refused_and_nothing_panics() {
+    for file in ["gen_ed25519.sec.asc", "rpgp_v6-25519-annex-a-4_tsk.asc"] {
+        junk_and_damage(file);
+    }
+}
+
+fn junk_and_damage(file: &str) {
     let mut signer = Signer::start();
-    let good = sealwright_crypto::openpgp::armor::decode_or_binary(&fixture("gen_ed25519.sec.asc")).unwrap();
+    let good = sealwright_crypto::openpgp::armor::decode_or_binary(&fixture(file)).unwrap();
     for junk in [&b""[..], b"hello", &[0x95], &[0xff; 300], &[0x80; 300], &good[..good.len() / 2]] {
         assert_eq!(signer.import(1, junk, "", "").unwrap_err().code, Code::ImportRefused);
     }

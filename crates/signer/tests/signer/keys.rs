@@ -1,7 +1,7 @@
 //! Creation and renewal: certificates as strangers read them.
 
 use super::harness::*;
-use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, KeyVersion};
 use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::verify::State;
@@ -21,11 +21,14 @@ fn packets(key: &KeyMaterial) -> Vec<pgp::packet::Packet> {
 #[test]
 fn a_new_certificate_says_what_was_asked() {
     let mut signer = Signer::start();
-    for signing_subkey in [false, true] {
+    let shapes = KeyVersion::ALL.map(|version| [(version, false), (version, true)]);
+    for (version, signing_subkey) in shapes.into_iter().flatten() {
         for valid_for_s in [None, Some(YEAR)] {
-            let wanted = KeySpec { signing_subkey, valid_for_s, ..spec(KeyAlgorithm::Ed25519) };
+            let wanted = KeySpec { version, signing_subkey, valid_for_s, ..spec(KeyAlgorithm::Ed25519) };
             let key = signer.create(1, wanted);
             let certificate = certificate(&key);
+            let versions = certificate.components().iter().map(|component| component.fingerprint().version());
+            assert!(versions.into_iter().all(|one| one == version));
             assert_eq!(certificate.user_ids(), ["Release <release@example.org>"]);
             assert_eq!((i64::from(certificate.created()), key.created), (NOW, NOW));
             let expires = valid_for_s.map(|_| NOW + i64::try_from(YEAR).unwrap());
@@ -41,10 +44,54 @@ fn a_new_certificate_says_what_was_asked() {
     }
 }
 
+/// RFC 9580 section 10.1.1: the direct-key signature says what a version 6 key may do and when it ends; its user id
+/// says nothing of the key. Every signature is salted and names its issuer by fingerprint alone.
+#[test]
+fn a_version_6_key_says_everything_of_itself_in_its_direct_key_signature() {
+    use pgp::packet::{Packet, SignatureType, SubpacketType};
+    let mut signer = Signer::start();
+    let wanted = KeySpec {
+        version: KeyVersion::V6,
+        signing_subkey: true,
+        valid_for_s: Some(YEAR),
+        ..spec(KeyAlgorithm::Ed25519)
+    };
+    let made = signer.create(1, wanted);
+    signer.set_clock(NOW + 10);
+    let renewed = signer.renew(1, &made, Some(YEAR)).unwrap();
+    for (key, of_each) in [(&made, 1), (&renewed, 2)] {
+        let mut seen = Vec::new();
+        for packet in packets(key) {
+            let Packet::Signature(signature) = packet else { continue };
+            let config = signature.config().unwrap();
+            assert_eq!(u8::from(config.version()), 6);
+            assert_eq!(config.unhashed_subpackets().count(), 0);
+            let has = |kind| config.hashed_subpackets().any(|subpacket| subpacket.typ() == kind);
+            assert!(has(SubpacketType::IssuerFingerprint) && !has(SubpacketType::IssuerKeyId));
+            let is_user = config.typ() == SignatureType::CertPositive;
+            assert_eq!(has(SubpacketType::KeyExpirationTime), !is_user);
+            assert_eq!(has(SubpacketType::KeyFlags), !is_user);
+            assert_eq!(has(SubpacketType::Features), config.typ() == SignatureType::Key);
+            seen.push(config.typ());
+        }
+        let all = [SignatureType::Key, SignatureType::CertPositive, SignatureType::SubkeyBinding];
+        let want: Vec<_> = all.into_iter().flat_map(|kind| vec![kind; of_each]).collect();
+        assert_eq!(seen, want);
+    }
+    let end = NOW + 10 + i64::try_from(YEAR).unwrap();
+    assert_eq!((renewed.expires, certificate(&renewed).expires()), (Some(end), Some(end)));
+}
+
 #[test]
 fn the_revocation_certificate_revokes() {
+    for version in KeyVersion::ALL {
+        revokes(KeySpec { version, ..spec(KeyAlgorithm::Ed25519) });
+    }
+}
+
+fn revokes(spec: KeySpec) {
     let mut signer = Signer::start();
-    let key = signer.create(1, spec(KeyAlgorithm::Ed25519));
+    let key = signer.create(1, spec);
     let revocation = armor::decode_or_binary(key.revocation.as_deref().unwrap().as_bytes()).unwrap();
     let signed = signer.sign(sealed(1, &key), HashAlgorithm::Sha256, b"x").unwrap();
     assert_eq!(verdict(&key, &signed.packet, b"x", NOW), State::Valid);
@@ -62,9 +109,11 @@ fn the_revocation_certificate_revokes() {
 #[test]
 fn an_expired_key_is_renewed_and_signs_again() {
     let mut signer = Signer::start();
-    for (id, signing_subkey) in [(1, false), (2, true)] {
+    let shapes = KeyVersion::ALL.map(|version| [(version, false), (version, true)]);
+    for (id, (version, signing_subkey)) in (1..).zip(shapes.into_iter().flatten()) {
         signer.set_clock(NOW);
-        let wanted = KeySpec { signing_subkey, valid_for_s: Some(YEAR), ..spec(KeyAlgorithm::Rsa(2048)) };
+        let (valid_for_s, algorithm) = (Some(YEAR), KeyAlgorithm::Rsa(2048));
+        let wanted = KeySpec { version, signing_subkey, valid_for_s, ..spec(algorithm) };
         let key = signer.create(id, wanted);
         let later = NOW + 2 * i64::try_from(YEAR).unwrap();
         signer.set_clock(later);

@@ -1,11 +1,12 @@
 //! Signing: what is signed verifies, and what may not be signed is not.
 
 use super::harness::*;
-use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, KeyVersion};
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_crypto::tbs::Content;
-use sealwright_proto::convert::batch::{Batch, SealedKey};
+use sealwright_proto::convert::batch::{Batch, Request, SealedKey};
 use sealwright_proto::convert::keys::{KeyMaterial, KeySpec};
 use sealwright_proto::status::Code;
 
@@ -27,15 +28,18 @@ fn assert_signs(signer: &mut Signer, id: u8, key: &KeyMaterial) {
         let packet = SignaturePacket::parse(&signed.packet).unwrap();
         assert_eq!(packet.issuer_fingerprint().unwrap().to_string(), key.signing_fingerprint);
         assert_eq!(packet.signature_type(), 0, "never anything but a signature over data");
+        assert_eq!(packet.version(), packet.issuer_fingerprint().unwrap().key_version());
     }
 }
 
 #[test]
 fn created_keys_sign_with_every_hash() {
     let mut signer = Signer::start();
-    for (id, algorithm) in [(1, KeyAlgorithm::Ed25519), (2, KeyAlgorithm::Rsa(2048))] {
+    let all =
+        KeyVersion::ALL.map(|version| [(version, KeyAlgorithm::Ed25519), (version, KeyAlgorithm::Rsa(2048))]);
+    for ((version, algorithm), id) in all.into_iter().flatten().zip(1..) {
         for signing_subkey in [false, true] {
-            let key = signer.create(id, KeySpec { signing_subkey, ..spec(algorithm) });
+            let key = signer.create(id, KeySpec { version, signing_subkey, ..spec(algorithm) });
             assert_eq!(key.fingerprint == key.signing_fingerprint, !signing_subkey);
             assert_signs(&mut signer, id, &key);
         }
@@ -49,6 +53,29 @@ fn an_imported_rsa_4096_key_signs_with_every_hash() {
     let key = signer.import(1, &fixture("gen_rsa4096.sec.asc"), "", "").unwrap();
     assert_eq!(key.algorithm, KeyAlgorithm::Rsa(4096));
     assert_signs(&mut signer, 1, &key);
+}
+
+#[test]
+fn a_version_6_key_signs_with_the_salt_that_front_gives_and_never_without() {
+    let mut signer = Signer::start();
+    let v6 = signer.create(1, KeySpec { version: KeyVersion::V6, ..spec(KeyAlgorithm::Ed25519) });
+    let v4 = signer.create(2, spec(KeyAlgorithm::Ed25519));
+    let good = request_v6(0, HashAlgorithm::Sha512, CONTENT);
+    let unsalted = request(0, HashAlgorithm::Sha512, CONTENT);
+    let mut inline = good.clone();
+    inline.item.content = Content::Inline(HashAlgorithm::Sha512, CONTENT.to_vec());
+    let requests = vec![good.clone(), unsalted, inline, Request { key: 1, ..good.clone() }];
+    let keys = vec![sealed(1, &v6), sealed(2, &v4)];
+    let outcomes = signer.sign_batch(Batch { keys, requests, deadline_ms: None }).unwrap();
+    let [good_one, unsalted, inline, with_v4] = <[_; 4]>::try_from(outcomes).unwrap();
+    for signed in [good_one.unwrap(), inline.unwrap()] {
+        assert_eq!(verdict(&v6, &signed.packet, CONTENT, NOW), State::Valid);
+        let packet = SignaturePacket::parse(&signed.packet).unwrap();
+        assert_eq!(packet.salt(), good.first.as_ref().map(Salt::as_bytes));
+    }
+    for refused in [unsalted, with_v4] {
+        assert_eq!(refused.unwrap_err().code, Code::TicketRefused);
+    }
 }
 
 #[test]

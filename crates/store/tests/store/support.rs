@@ -6,7 +6,9 @@ use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
 use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::usage::{Purpose, Usage};
-use sealwright_store::{Conclusion, Intent, IntentId, ItemOutcome, ItemResult, Key, Material, NewKey, Store};
+use sealwright_store::{
+    Conclusion, Intent, IntentId, ItemOutcome, ItemResult, Key, Material, NewKey, Store, Ticket, Tickets,
+};
 use sealwright_tlog::entry::packet_hash;
 use sealwright_tlog::{Entry, Hash, Operation};
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection, sqlite::SqliteConnectOptions};
@@ -53,7 +55,21 @@ pub(crate) fn intent(request: u8, attempt: u8, key_id: Uuid) -> Intent {
     let id =
         IntentId { principal: "local".to_owned(), request_id: uuid(request), attempt: uuid(attempt ^ 0x55) };
     let now_ms = NOW_S * 1000;
-    Intent { id, digest: [request; 32], key_id, now_ms, lease_until_ms: now_ms + 60_000 }
+    Intent {
+        id,
+        digest: [request; 32],
+        key_id,
+        now_ms,
+        lease_until_ms: now_ms + 60_000,
+        tickets: Tickets::Spend(Vec::new()),
+    }
+}
+
+/// The same with tickets of these numbers.
+pub(crate) fn with_tickets(intent: Intent, numbers: &[u8]) -> Intent {
+    let expires_ms = intent.now_ms + 1_800_000;
+    let tickets = numbers.iter().map(|number| Ticket { id: [*number; 16], expires_ms });
+    Intent { tickets: Tickets::Spend(tickets.collect()), ..intent }
 }
 
 pub(crate) fn conclusion(intent: &Intent, key: &Key, packets: &[&[u8]]) -> Conclusion {
@@ -115,7 +131,11 @@ pub(crate) async fn sql(file: &Path, statement: &'static str) {
 }
 
 pub(crate) async fn count(file: &Path, table: &'static str) -> i64 {
-    assert_eq!(table, "intents");
+    let statement = match table {
+        "intents" => "SELECT COUNT(*) FROM intents",
+        "tickets" => "SELECT COUNT(*) FROM tickets",
+        other => panic!("{other}"),
+    };
     let mut connection = connect(file).await;
-    sqlx::query_scalar("SELECT COUNT(*) FROM intents").fetch_one(&mut connection).await.unwrap()
+    sqlx::query_scalar(statement).fetch_one(&mut connection).await.unwrap()
 }

@@ -1,0 +1,43 @@
+//! Salts for version 6 signatures, fetched before the contents are hashed.
+
+use std::time::Duration;
+
+use sealwright_crypto::algorithm::HashAlgorithm;
+use sealwright_proto::convert::salts::{Salts, SaltsRequest};
+use sealwright_proto::limits;
+use sealwright_proto::names::KeyReference;
+use sealwright_proto::v1::signing_client::SigningClient;
+
+use super::{ATTEMPTS_MAX, retry_of};
+use crate::connection::Connection;
+use crate::connection::stream::from_status;
+use crate::error::Error;
+
+impl Connection {
+    /// Salts with their tickets, `count` of them (at most [`limits::SALTS_MAX`]). Asked again if that can help: what is
+    /// handed out twice is harmless.
+    ///
+    /// # Errors
+    /// The key is not of version 6 or may not be used, the connection was lost, or the answer breaks a rule.
+    pub async fn begin_salts(&self, key: &str, hash: HashAlgorithm, count: usize) -> Result<Salts, Error> {
+        let asked = SaltsRequest { key: KeyReference::parse(key)?, hash, count };
+        let mut attempt = 1;
+        loop {
+            let mut client = SigningClient::new(self.channel.clone())
+                .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX);
+            match client.begin_salts(asked.to_wire()).await.map_err(from_status) {
+                Ok(answer) => {
+                    return Salts::parse(answer.into_inner(), &asked)
+                        .map_err(|source| Error::AnswerRefused { source });
+                }
+                Err(error) => match retry_of(&error) {
+                    Some(wait_ms) if attempt < ATTEMPTS_MAX => {
+                        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+                        attempt = attempt.saturating_add(1);
+                    }
+                    Some(_) | None => return Err(error),
+                },
+            }
+        }
+    }
+}
