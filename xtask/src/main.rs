@@ -34,7 +34,7 @@ struct Arguments {
 enum Chore {
     /// Everything that CI runs: format, lints, tidy, tests, cases, documentation, generated files
     Ci {
-        /// First install the Debian packages that the tests need (apt-get, as root or by sudo)
+        /// First install what the tests need: Debian packages (apt-get, as root or by sudo), and pysequoia below target
         #[arg(long)]
         install: bool,
     },

@@ -230,3 +230,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         tests: Tests::Order,
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_text_of_every_mutant_is_in_its_file_once_and_is_changed() {
+        for mutant in MUTANTS {
+            let text = fs::read_to_string(crate::process::root().join(mutant.file)).unwrap();
+            assert_eq!(text.matches(mutant.text).count(), 1, "{}", mutant.name);
+            assert_ne!(mutant.text, mutant.replacement, "{}", mutant.name);
+        }
+    }
+}

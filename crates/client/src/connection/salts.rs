@@ -6,9 +6,10 @@ use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_proto::convert::salts::{Salts, SaltsRequest};
 use sealwright_proto::limits;
 use sealwright_proto::names::KeyReference;
+use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::v1::signing_client::SigningClient;
 
-use super::{ATTEMPTS_MAX, retry_of};
+use super::{ATTEMPTS_MAX, PATIENCE, retry_of};
 use crate::connection::Connection;
 use crate::connection::stream::from_status;
 use crate::error::Error;
@@ -18,16 +19,22 @@ impl Connection {
     /// handed out twice is harmless.
     ///
     /// # Errors
-    /// The key is not of version 6 or may not be used, the connection was lost, or the answer breaks a rule.
+    /// The key is not of version 6 or may not be used, the connection was lost, nothing came within a minute, or the
+    /// answer breaks a rule.
     pub async fn begin_salts(&self, key: &str, hash: HashAlgorithm, count: usize) -> Result<Salts, Error> {
         let asked = SaltsRequest { key: KeyReference::parse(key)?, hash, count };
+        let late = |_| Fault::new(Code::DeadlineExceeded, "no salts came within a minute");
+        tokio::time::timeout(PATIENCE, self.ask_for_salts(&asked)).await.map_err(late)?
+    }
+
+    async fn ask_for_salts(&self, asked: &SaltsRequest) -> Result<Salts, Error> {
         let mut attempt = 1;
         loop {
             let mut client = SigningClient::new(self.channel.clone())
                 .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX);
             match client.begin_salts(asked.to_wire()).await.map_err(from_status) {
                 Ok(answer) => {
-                    return Salts::parse(answer.into_inner(), &asked)
+                    return Salts::parse(answer.into_inner(), asked)
                         .map_err(|source| Error::AnswerRefused { source });
                 }
                 Err(error) => match retry_of(&error) {

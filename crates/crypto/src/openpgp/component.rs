@@ -243,7 +243,10 @@ fn name_algorithm(key: &dyn KeyDetails) -> Result<(Option<KeyAlgorithm>, String)
     } else if matches!(params, PublicParams::DSA(_)) {
         Ok((None, format!("dsa{}", leading_mpi_bits(params)?)))
     } else if matches!(params, PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Ed25519 { .. })) {
-        Ok((Some(KeyAlgorithm::Ed25519).filter(|_| u8::from(key.version()) == 4), KeyAlgorithm::Ed25519.to_string()))
+        Ok((
+            Some(KeyAlgorithm::Ed25519).filter(|_| u8::from(key.version()) == 4),
+            KeyAlgorithm::Ed25519.to_string(),
+        ))
     } else if matches!(params, PublicParams::Ed25519(_)) {
         // In version 4 keys this algorithm is not what rpm and gpg read; we neither make nor sign with such.
         let algorithm = Some(KeyAlgorithm::Ed25519).filter(|_| u8::from(key.version()) == 6);

@@ -278,11 +278,7 @@ mod tests {
         let mut content = first.hasher();
         content.update(b"content");
         let unsigned = v6(KeyAlgorithm::Ed25519).finish(&content.midstate()).unwrap();
-        let head = [
-            &[6, 0, 27, 8, 0, 0, 0, 41, 5, 2, 0, 0, 0, 1, 34, 33, 6][..],
-            &[9; 32],
-        ]
-        .concat();
+        let head = [&[6, 0, 27, 8, 0, 0, 0, 41, 5, 2, 0, 0, 0, 1, 34, 33, 6][..], &[9; 32]].concat();
         let hashed = [&[3; 16][..], b"content", &head, &[6, 0xff, 0, 0, 0, 49]].concat();
         let digest = Hasher::digest(HashAlgorithm::Sha256, &hashed);
         assert_eq!(unsigned.digest(), digest);

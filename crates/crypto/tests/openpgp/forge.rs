@@ -109,7 +109,11 @@ impl Forge {
         };
         let numbers = self.sign_digest(None, digest);
         // Version 6 has both halves of an Ed25519 signature in one string.
-        if numbers.iter().map(Vec::len).max() > Some(len) { numbers.concat() } else { numbers.concat_padded(len) }
+        if numbers.iter().map(Vec::len).max() > Some(len) {
+            numbers.concat()
+        } else {
+            numbers.concat_padded(len)
+        }
     }
 
     pub(crate) fn sign(&self, shape: &Shape, content: &[u8]) -> Vec<u8> {

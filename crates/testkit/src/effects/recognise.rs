@@ -1,6 +1,6 @@
 //! Finds the steps of the law among the calls of a run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nix::libc;
 use sha2::{Digest as _, Sha256};
@@ -76,7 +76,11 @@ impl Place {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let state = self.home.join("state");
         let is_undo = path.parent() == Some(&state) && UNDO.iter().any(|start| name.starts_with(start));
-        if path == self.source {
+        // What lies behind a descriptor of the signer is only shown to root.
+        let is_for_sockets = ["sendto", "sendmsg", "recvfrom", "recvmsg"].contains(&call.name);
+        if is_for_sockets || path.to_string_lossy().starts_with("socket:") {
+            Object::Socket
+        } else if path == self.source {
             Object::Source
         } else if path == self.result {
             Object::SignatureFile
@@ -94,10 +98,6 @@ impl Place {
             Object::UndoDirectory
         } else if name == "operations" && path.starts_with(&self.home) {
             Object::Numbers
-        } else if path.to_string_lossy().starts_with("socket:")
-            || (call.actor == Actor::Signer && path == Path::new(""))
-        {
-            Object::Socket
         } else if call.actor == Actor::Front && call.fd == 1 {
             Object::Output
         } else {
