@@ -91,7 +91,7 @@ fn prepare(source: &SourceFile, min_rpm: &str) -> Prepared {
     let min = format.options().iter().find(|option| option.name == "min-rpm").unwrap();
     options.format.set(min, min_rpm).unwrap();
     let key = Certificate::parse(&fs::read(ED25519.public()).unwrap()).unwrap();
-    match format.prepare(source, &options, &key).unwrap() {
+    match format.prepare(source, &options, &key, &[]).unwrap() {
         Preparation::Sign(prepared) => prepared,
         Preparation::Leave { why } => panic!("{why}"),
     }
