@@ -29,6 +29,7 @@ mod error;
 mod fault;
 mod grpc;
 mod keys;
+pub mod metrics;
 pub mod policy;
 mod registry;
 mod sign;
