@@ -70,10 +70,10 @@ pub(crate) fn require_sandbox() -> bool {
     variable("SEALWRIGHT_REQUIRE_SANDBOX").is_some()
 }
 
-/// What of our environment the signer gets: the filter of its log. Nothing else that somebody has put there reaches
-/// the process with the keys; only test builds let the false clock of faketime through.
+/// What of our environment the signer gets: filter and format of its log. Nothing else that somebody has put there
+/// reaches the process with the keys; only test builds let the false clock of faketime through.
 pub(crate) fn signer_environment() -> Vec<(&'static str, std::ffi::OsString)> {
-    const LOG: &[&str] = &["SEALWRIGHT_LOG"];
+    const LOG: &[&str] = &["SEALWRIGHT_LOG", "SEALWRIGHT_LOG_FORMAT"];
     const CLOCK: &[&str] = &["LD_PRELOAD", "FAKETIME", "FAKETIME_SHARED"];
     let passed = if cfg!(debug_assertions) { [LOG, CLOCK].concat() } else { LOG.to_vec() };
     passed.into_iter().filter_map(|name| variable(name).map(|value| (name, value.into_os_string()))).collect()
@@ -84,10 +84,19 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The log filter for stderr, `SEALWRIGHT_LOG`, default `warn`.
-#[expect(clippy::disallowed_methods, reason = "this is the file that reads the environment")]
-pub(crate) fn log_filter() -> String {
-    std::env::var("SEALWRIGHT_LOG").unwrap_or_else(|_| "warn".to_owned())
+/// What is logged to standard error, `SEALWRIGHT_LOG`.
+pub(crate) fn log_filter() -> Option<String> {
+    text_variable("SEALWRIGHT_LOG")
+}
+
+/// How it looks, `SEALWRIGHT_LOG_FORMAT`.
+pub(crate) fn log_format() -> Option<String> {
+    text_variable("SEALWRIGHT_LOG_FORMAT")
+}
+
+/// What is no text is as if it were not set.
+fn text_variable(name: &str) -> Option<String> {
+    variable(name).and_then(|value| value.into_os_string().into_string().ok())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod duration;
 mod embedded;
 mod failure;
 mod generate;
+mod log;
 mod machine;
 mod output;
 mod terminal;
@@ -18,6 +19,7 @@ use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Exit, Failure};
+use crate::log::Process;
 
 /// How long threads that nobody waits for may take to end after the last result.
 const END_MS_MAX: Duration = Duration::from_millis(500);
@@ -25,7 +27,7 @@ const END_MS_MAX: Duration = Duration::from_millis(500);
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.json;
-    start_log();
+    start_log(&cli.command);
     // The key-holding process runs no async runtime.
     let outcome = if let Command::Signer(args) = &cli.command {
         embedded::signer(args)
@@ -58,9 +60,7 @@ fn with_runtime(cli: Cli) -> Result<Exit, Failure> {
     outcome
 }
 
-fn start_log() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_new(config::log_filter()).unwrap_or_else(|_| EnvFilter::new("warn"));
-    // A second subscriber is impossible here: this runs once, first.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+fn start_log(command: &Command) {
+    let process = if matches!(command, Command::Signer(_)) { Process::Signer } else { Process::Command };
+    log::start(process, config::log_filter().as_deref(), config::log_format().as_deref());
 }

@@ -23,7 +23,9 @@ ENVIRONMENT:
         The key of sign when --key is not given.
   SEALWRIGHT_LOG
         What is logged on standard error: error, warn (default), info,
-        debug, trace.
+        debug, trace; also by part: warn,sealwright_server=debug.
+  SEALWRIGHT_LOG_FORMAT
+        text (default), or json: one object a line.
   SEALWRIGHT_REQUIRE_SANDBOX
         If set, nothing is signed on a kernel without Landlock.
   XDG_DATA_HOME, XDG_CONFIG_HOME, XDG_STATE_HOME
