@@ -146,7 +146,8 @@ impl Signer {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let root = folder.path().join("root");
         std::thread::spawn(move || {
-            serve(Config { root, create: true, socket: theirs }, Arc::new(Still)).unwrap()
+            let config = Config { root, root_key: None, create: true, socket: theirs.into() };
+            serve(config, Arc::new(Still)).unwrap()
         });
         ours.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let front = Front { socket: Mutex::new(ours) };

@@ -74,7 +74,12 @@ impl Signer {
     pub(crate) fn start_without_greeting(directory: Arc<tempfile::TempDir>) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(NOW)));
-        let config = Config { root: directory.path().join("root"), create: true, socket: theirs };
+        let config = Config {
+            root: directory.path().join("root"),
+            create: true,
+            root_key: None,
+            socket: theirs.into(),
+        };
         let thread = std::thread::spawn({
             let clock = Arc::clone(&clock);
             move || sealwright_signer::serve(config, clock)
