@@ -38,6 +38,20 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/sealwright.v1.rs"));
 }
 
+#[cfg(feature = "grpc")]
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    reason = "generated code"
+)]
+/// Whether a server serves: `grpc/health/v1/health.proto`, which is not ours.
+pub mod health_v1 {
+    include!(concat!(env!("OUT_DIR"), "/grpc.health.v1.rs"));
+}
+
 #[allow(
     missing_docs,
     unreachable_pub,

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use sealwright_client::connection::Connection;
 use sealwright_server::{Front, Launcher};
 use sealwright_signer::{Landlock, Socket, Walls};
-use tonic::transport::{Channel, Endpoint, Server, Uri};
+use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::config::{self, Places};
 use crate::failure::{Exit, Failure};
@@ -69,12 +69,8 @@ impl Embedded {
             .await
             .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
         let (client_half, server_half) = tokio::io::duplex(DUPLEX_BYTES);
-        let routes = front.routes(sealwright_server::Principal::local());
-        let incoming = tokio_stream::once(Ok::<_, std::io::Error>(server_half));
         let front = tokio::spawn(async move {
-            if let Err(error) = Server::builder().add_routes(routes).serve_with_incoming(incoming).await {
-                tracing::error!(error = &error as &dyn std::error::Error, "the embedded front ended");
-            }
+            front.serve_stream(server_half, sealwright_server::Principal::local()).await;
         });
         let channel = channel_over(client_half).await?;
         Ok(Self { connection: Connection::new(channel), signers, front })

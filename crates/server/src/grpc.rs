@@ -1,27 +1,27 @@
-//! The gRPC services: parse, call the use case, map the failure. No decision is made here.
+//! The gRPC services: parse, call the use case, map the failure. No decision is made here. Who asks is in the
+//! extensions of each request ([`Caller`]), put there by the connection.
 
-use std::sync::Arc;
-
+use sealwright_proto::health_v1::health_server::HealthServer;
 use sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX;
 use sealwright_proto::v1::keys_server::KeysServer;
 use sealwright_proto::v1::signing_server::SigningServer;
 use tonic::service::Routes;
 
 use crate::Front;
-use crate::policy::Principal;
 
+mod health;
 mod keys;
 mod sign;
 
-/// Both services for one principal.
-pub(crate) fn routes(front: &Front, principal: Arc<Principal>) -> Routes {
-    let signing = sign::Service { front: front.clone(), principal: Arc::clone(&principal) };
-    let keys = keys::Service { front: front.clone(), principal };
-    let signing = SigningServer::new(signing)
+/// All services; built once, shared by all connections.
+pub(crate) fn routes(front: &Front) -> Routes {
+    let signing = SigningServer::new(sign::Service { front: front.clone() })
         .max_decoding_message_size(GRPC_MESSAGE_BYTES_MAX)
         .max_encoding_message_size(GRPC_MESSAGE_BYTES_MAX);
-    let keys = KeysServer::new(keys)
+    let keys = KeysServer::new(keys::Service { front: front.clone() })
         .max_decoding_message_size(GRPC_MESSAGE_BYTES_MAX)
         .max_encoding_message_size(GRPC_MESSAGE_BYTES_MAX);
-    Routes::new(signing).add_service(keys)
+    let health = HealthServer::new(health::Service { front: front.clone() })
+        .max_decoding_message_size(health::MESSAGE_BYTES_MAX);
+    Routes::new(signing).add_service(keys).add_service(health).prepare()
 }

@@ -8,36 +8,49 @@
 //! What this crate refuses to do: hold a clear private key, know a file format, answer with a signature that has
 //! no durable log entry. It reads the clock in one file and has no SQL.
 //!
-//! Reading order: `sign.rs`, [`policy`], `registry.rs`, `signer_client.rs`, `keys.rs`, `grpc.rs`.
+//! Over the network: `service.rs` (connections and their limits), [`tls`], `authn.rs` (who it is), [`clients`].
+//!
+//! Reading order: `sign.rs`, [`policy`], `registry.rs`, `signer_client.rs`, `keys.rs`, `grpc.rs`, `service.rs`.
 //!
 //! Promise: the order of effects in `sign.rs`; a test fails when two of them are exchanged.
 
 #![forbid(unsafe_code)]
 
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sealwright_proto::status::Code;
 use sealwright_store::Store;
-use tokio::sync::Semaphore;
-use tonic::service::Routes;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
 
+mod authn;
+pub mod clients;
 mod clock;
 mod error;
 mod fault;
 mod grpc;
 mod keys;
+mod limits;
 pub mod metrics;
 pub mod policy;
+mod readiness;
 mod registry;
+mod serial;
+mod service;
 mod sign;
 mod signer_client;
+pub mod tls;
 
+pub use clients::Clients;
 pub use error::Error;
-pub use policy::{Grant, Grants, Principal};
+pub use limits::Limits;
+pub use policy::{Grants, Keys, Principal};
+pub use readiness::{DISK_FREE_BYTES_MIN, Readiness};
 pub use registry::Facts;
+pub use service::Service;
 pub use signer_client::Launcher;
 
 /// What an operator can set.
@@ -69,6 +82,13 @@ pub(crate) struct Inner {
     /// One permit a KiB, see [`Config::request_bytes_in_work_max`].
     pub(crate) request_kib: Arc<Semaphore>,
     pub(crate) request_kib_max: u32,
+    pub(crate) metrics: metrics::Metrics,
+    store_folder: PathBuf,
+    readiness: readiness::Remembered,
+    /// Places for large messages on their way in, of all connections.
+    pub(crate) arrivals: service::Arrivals,
+    /// Said to all connections at once.
+    pub(crate) phase: watch::Sender<authn::Phase>,
 }
 
 /// How often the first signer is started if it dies before it is ready.
@@ -125,14 +145,33 @@ impl Front {
             signer,
             request_kib: Arc::new(Semaphore::new(kib)),
             request_kib_max: u32::try_from(kib).unwrap_or(u32::MAX),
+            metrics: metrics::Metrics::default(),
+            store_folder: store_folder.to_owned(),
+            readiness: readiness::Remembered::default(),
+            arrivals: service::arrivals(),
+            phase: watch::Sender::new(authn::Phase::Serving),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The services, for a connection on which `principal` has been established.
+    /// Serves one stream that only `principal` can have, until its other end closes it: the embedded default. The same
+    /// services, by the same way, as over the network ([`Service`]).
+    pub async fn serve_stream<S>(&self, stream: S, principal: Principal)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        service::serve_stream(self, stream, principal).await;
+    }
+
+    /// Whether a request would be signed now. Asked for real, at most once a second.
+    pub async fn readiness(&self) -> Arc<Readiness> {
+        self.inner.readiness.readiness(&self.inner).await
+    }
+
+    /// What is counted.
     #[must_use]
-    pub fn routes(&self, principal: Principal) -> Routes {
-        grpc::routes(self, Arc::new(principal))
+    pub fn metrics(&self) -> &metrics::Metrics {
+        &self.inner.metrics
     }
 
     /// Commits of the store by this front so far, for metrics.

@@ -363,6 +363,20 @@ impl Metrics {
         self.handshakes.at(place).into_iter().for_each(Counter::increment);
     }
 
+    /// Handshakes that ended so.
+    #[must_use]
+    pub fn handshakes(&self, outcome: Handshake) -> u64 {
+        let place = Handshake::ALL.iter().position(|known| *known == outcome);
+        self.handshakes.at(place).map_or(0, Counter::value)
+    }
+
+    /// Connections that we closed for this reason.
+    #[must_use]
+    pub fn closings(&self, reason: Closed) -> u64 {
+        let place = Closed::ALL.iter().position(|known| *known == reason);
+        self.closed.at(place).map_or(0, Counter::value)
+    }
+
     /// A connection was closed by us.
     pub fn closed(&self, reason: Closed) {
         let place = Closed::ALL.iter().position(|known| *known == reason);
@@ -380,7 +394,8 @@ mod tests {
         for us in [0, 250, 251, 60_000_001] {
             histogram.observe(Duration::from_micros(us));
         }
-        let counts: Vec<u64> = histogram.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
+        let counts: Vec<u64> =
+            histogram.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
         assert_eq!(counts[..2], [2, 1]);
         assert_eq!((counts.iter().sum::<u64>(), *counts.last().unwrap()), (4, 1));
     }

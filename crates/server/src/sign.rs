@@ -24,11 +24,13 @@ use crate::clock;
 use crate::fault::from_store;
 use crate::policy::{self, Authorised, Principal};
 use crate::registry::{Entry, Freshness};
-use crate::signer_client::{Job, Signed};
+use crate::signer_client::{Job, Signed, Turn};
 
 mod entry;
+mod gone;
 mod intent;
 
+pub(crate) use gone::Gone;
 use intent::{Intended, Recorded};
 
 /// Times that a request whose key changed while it was signed is signed again with the key of now.
@@ -38,9 +40,14 @@ const STALE_RETRIES: usize = 1;
 type Outcomes = Result<Vec<Result<LoggedSignature, Fault>>, Fault>;
 
 /// Signs one group for a principal whose identity is established.
-pub(crate) async fn sign(front: &Inner, principal: &Principal, group: Group) -> GroupResult {
+pub(crate) async fn sign<T>(
+    front: &Inner,
+    principal: &Arc<Principal>,
+    group: Group,
+    gone: &Gone<T>,
+) -> GroupResult {
     let request_id = group.request_id;
-    let outcome = answer(front, principal, &group).await;
+    let outcome = answer(front, principal, &group, gone).await;
     match &outcome {
         Ok(items) => {
             tracing::debug!(%request_id, principal = principal.name(), items = items.len(), "answered")
@@ -52,21 +59,24 @@ pub(crate) async fn sign(front: &Inner, principal: &Principal, group: Group) -> 
     GroupResult { request_id, outcome }
 }
 
-async fn answer(front: &Inner, principal: &Principal, group: &Group) -> Outcomes {
+async fn answer<T>(front: &Inner, principal: &Arc<Principal>, group: &Group, gone: &Gone<T>) -> Outcomes {
     let deadline = deadline(group);
-    let authorised = authorise(front, principal, group).await?;
+    let authorised = gone.unless(authorise(front, principal, group)).await?;
     let key = front.registry.resolve(&authorised)?;
-    let recorded = match intent::record(front, principal, group, &authorised, deadline).await? {
+    // Before anything is written: who has to come again costs the store nothing.
+    let turn = gone.unless(front.signer.turn(group.priority, deadline)).await?;
+    let recorded = match intent::record(front, principal, group, &authorised, deadline, gone).await? {
         Intended::New(recorded) => recorded,
         Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),
     };
-    let logged = sign_and_log(front, group, authorised, &key, &recorded, deadline).await;
+    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, deadline).await;
     finish(front, group, recorded, logged).await
 }
 
 /// Whether the principal may, by the key as we remember it; before a refusal by the key as it is.
 async fn authorise(front: &Inner, principal: &Principal, group: &Group) -> Result<Authorised, Fault> {
-    let (entry, freshness) = front.registry.find(&group.key).await?;
+    let found = front.registry.find(&group.key).await;
+    let (entry, freshness) = found.map_err(|fault| policy::look_up_failed(principal, &group.key, fault))?;
     let decided = policy::decide(principal, group, &entry.facts, clock::now_s());
     match (decided, freshness) {
         (Err(_), Freshness::Remembered) => authorise_anew(front, principal, group).await,
@@ -75,7 +85,8 @@ async fn authorise(front: &Inner, principal: &Principal, group: &Group) -> Resul
 }
 
 async fn authorise_anew(front: &Inner, principal: &Principal, group: &Group) -> Result<Authorised, Fault> {
-    let entry = front.registry.refresh(&group.key).await?;
+    let found = front.registry.refresh(&group.key).await;
+    let entry = found.map_err(|fault| policy::look_up_failed(principal, &group.key, fault))?;
     policy::decide(principal, group, &entry.facts, clock::now_s())
 }
 
@@ -96,15 +107,14 @@ enum NotLogged {
 async fn sign_and_log(
     front: &Inner,
     group: &Group,
-    authorised: Authorised,
-    key: &Arc<Entry>,
+    (mut authorised, mut key): (Authorised, Arc<Entry>),
+    mut turn: Turn,
     recorded: &Recorded,
     deadline: Instant,
 ) -> Result<Logged, NotLogged> {
-    let (mut authorised, mut key) = (authorised, Arc::clone(key));
     let mut retries_left = STALE_RETRIES;
     loop {
-        let signed = ask_signer(front, group, &key, deadline).await.map_err(NotLogged::of)?;
+        let signed = ask_signer(front, group, &key, turn, deadline).await.map_err(NotLogged::of)?;
         let refusal = match append(front, group, &authorised, &key, recorded, signed).await? {
             Ok(logged) => return Ok(logged),
             Err(refusal) => refusal,
@@ -116,20 +126,28 @@ async fn sign_and_log(
         retries_left = left;
         authorised = authorise_anew(front, recorded.principal(), group).await.map_err(NotLogged::of)?;
         key = front.registry.resolve(&authorised).map_err(NotLogged::of)?;
+        turn = front.signer.turn(group.priority, deadline).await.map_err(NotLogged::of)?;
     }
 }
 
 /// The key process composes, finishes the hash, signs and verifies its own signature.
-async fn ask_signer(front: &Inner, group: &Group, key: &Entry, deadline: Instant) -> Result<Signed, Fault> {
+async fn ask_signer(
+    front: &Inner,
+    group: &Group,
+    key: &Entry,
+    turn: Turn,
+    deadline: Instant,
+) -> Result<Signed, Fault> {
     let key_id = KeyId::parse(key.facts.id.as_bytes())?;
     let sealed = SealedKey { key_id, generation: key.facts.generation, blob: key.sealed().to_vec() };
     let not_before = key.not_before_s();
     let requests =
-        group.items.iter().map(|item| Request { key: 0, item: item.clone(), not_before, salt: group.salt });
+        group.items.iter().map(|item| Request { key: 0, item: item.clone(), not_before, salt: group.salt, trace_id: None });
     let requests: Vec<_> = requests.collect();
-    let (priority, items) = (group.priority, requests.len());
+    let items = requests.len();
     let named = |fault| named(&key_id, key, fault);
-    let signed = front.signer.sign(Job { key: sealed, requests, priority, deadline }).await.map_err(named)?;
+    let job = Job { key: sealed, requests, deadline };
+    let signed = front.signer.sign(turn, job).await.map_err(named)?;
     if signed.len() != items {
         return Err(Fault::new(
             Code::Internal,

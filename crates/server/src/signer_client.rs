@@ -22,15 +22,18 @@ use line::Line;
 use link::Link;
 
 pub use link::Launcher;
+pub(crate) use queue::Turn;
 
 /// Items of one group with the sealed key they are for; all of one key.
 pub(crate) struct Job {
     pub(crate) key: SealedKey,
     /// Their `key` field is set when the batch is put together.
     pub(crate) requests: Vec<Request>,
-    pub(crate) priority: Priority,
     pub(crate) deadline: Instant,
 }
+
+/// An answer as old as this says that the signer is there.
+const JUST_NOW: Duration = Duration::from_secs(2);
 
 /// What came of each item.
 pub(crate) type Signed = Vec<Result<SignedItem, Fault>>;
@@ -72,12 +75,31 @@ impl SignerClient {
         self.has_history
     }
 
+    /// A place in the queue of this priority, for one group.
+    ///
+    /// # Errors
+    /// [`Code::Overloaded`] when none is free within a moment; [`Code::DeadlineExceeded`].
+    pub(crate) async fn turn(&self, priority: Priority, deadline: Instant) -> Result<Turn, Fault> {
+        self.queue.turn(priority, deadline).await
+    }
+
     /// Has the items of one group signed.
     ///
     /// # Errors
     /// [`Code::SignerGone`], [`Code::DeadlineExceeded`], or what the signer says about the batch as a whole.
-    pub(crate) async fn sign(&self, job: Job) -> Result<Signed, Fault> {
-        self.queue.sign(job).await
+    pub(crate) async fn sign(&self, turn: Turn, job: Job) -> Result<Signed, Fault> {
+        self.queue.sign(turn, job).await
+    }
+
+    /// Whether the signer answers: it did a moment ago, or does when it is asked.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) async fn answers(&self, deadline: Instant) -> Result<(), Fault> {
+        if self.link.has_answered_since(Instant::now().checked_sub(JUST_NOW)) {
+            return Ok(());
+        }
+        self.begin_import(deadline).await.map(|_| ())
     }
 
     /// # Errors

@@ -1,7 +1,5 @@
 //! The Keys service.
 
-use std::sync::Arc;
-
 use prost::Message as _;
 use sealwright_proto::convert::keys::{CreateKey, ImportKey, RenewKey, parse_list};
 use sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX;
@@ -14,46 +12,56 @@ use sealwright_proto::v1::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::policy::{Administrator, Principal, administer};
+use crate::authn::Caller;
+use crate::policy::{Administrator, administer};
 use crate::{Front, keys};
 
 pub(super) struct Service {
     pub(super) front: Front,
-    pub(super) principal: Arc<Principal>,
 }
 
-impl Service {
-    fn administrator(&self) -> Result<Administrator, Fault> {
-        administer(&self.principal)
+/// Before anything of the request is read.
+fn administrator<T>(request: &Request<T>) -> Result<Administrator, Fault> {
+    administer(&*open(request)?.principal()?)
+}
+
+/// The caller, unless the server is about to end.
+fn open<T>(request: &Request<T>) -> Result<Caller, Fault> {
+    let caller = Caller::of(request)?;
+    if caller.is_draining() {
+        return Err(Fault::new(Code::ShuttingDown, "the server is stopping"));
     }
+    Ok(caller)
 }
 
 #[tonic::async_trait]
 impl Keys for Service {
     async fn create(&self, request: Request<CreateKeyRequest>) -> Result<Response<Key>, Status> {
+        let administrator = administrator(&request)?;
         let create = CreateKey::parse(request.into_inner())?;
-        let made = keys::create(&self.front.inner, self.administrator()?, create).await?;
+        let made = keys::create(&self.front.inner, administrator, create).await?;
         Ok(Response::new(made_to_wire(made)))
     }
 
     async fn list(&self, request: Request<ListKeysRequest>) -> Result<Response<ListKeysResponse>, Status> {
+        let principal = open(&request)?.principal()?;
         let (after, limit) = parse_list(request.get_ref())?;
-        let (keys, more) =
-            keys::list(&self.front.inner, self.administrator()?, after.as_ref(), limit).await?;
+        let (keys, more) = keys::list(&self.front.inner, &principal, after.as_ref(), limit).await?;
         Ok(Response::new(page(keys, more)))
     }
 
     async fn describe(&self, request: Request<DescribeKeyRequest>) -> Result<Response<Key>, Status> {
+        let principal = open(&request)?.principal()?;
         let reference = KeyReference::parse(&request.get_ref().key)?;
-        let key = keys::describe(&self.front.inner, self.administrator()?, &reference).await?;
+        let key = keys::describe(&self.front.inner, &principal, &reference).await?;
         Ok(Response::new(to_wire(key)))
     }
 
     async fn begin_import(
         &self,
-        _: Request<BeginImportRequest>,
+        request: Request<BeginImportRequest>,
     ) -> Result<Response<BeginImportResponse>, Status> {
-        let hpke_public_key = keys::begin_import(&self.front.inner, self.administrator()?).await?;
+        let hpke_public_key = keys::begin_import(&self.front.inner, administrator(&request)?).await?;
         Ok(Response::new(BeginImportResponse { hpke_public_key }))
     }
 
@@ -61,18 +69,21 @@ impl Keys for Service {
         &self,
         request: Request<ImportKeyRequest>,
     ) -> Result<Response<ImportKeyResponse>, Status> {
+        let administrator = administrator(&request)?;
         let import = ImportKey::parse(request.into_inner())?;
-        let made = keys::import(&self.front.inner, self.administrator()?, import).await?;
+        let made = keys::import(&self.front.inner, administrator, import).await?;
         Ok(Response::new(ImportKeyResponse { key: Some(made_to_wire(made)) }))
     }
 
     async fn renew(&self, request: Request<RenewKeyRequest>) -> Result<Response<Key>, Status> {
+        let administrator = administrator(&request)?;
         let renew = RenewKey::parse(request.get_ref())?;
-        let made = keys::renew(&self.front.inner, self.administrator()?, &renew).await?;
+        let made = keys::renew(&self.front.inner, administrator, &renew).await?;
         Ok(Response::new(made_to_wire(made)))
     }
 
     async fn set_state(&self, request: Request<SetKeyStateRequest>) -> Result<Response<Key>, Status> {
+        let administrator = administrator(&request)?;
         let reference = KeyReference::parse(&request.get_ref().key)?;
         let state = match KeyState::try_from(request.get_ref().state) {
             Ok(KeyState::Enabled) => sealwright_store::KeyState::Enabled,
@@ -81,7 +92,7 @@ impl Keys for Service {
                 return Err(Fault::new(Code::MalformedRequest, "an unknown state for a key").into());
             }
         };
-        let key = keys::set_state(&self.front.inner, self.administrator()?, &reference, state).await?;
+        let key = keys::set_state(&self.front.inner, administrator, &reference, state).await?;
         Ok(Response::new(to_wire(key)))
     }
 }

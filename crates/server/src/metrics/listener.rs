@@ -61,7 +61,10 @@ pub async fn serve(listener: std::net::TcpListener, source: Arc<dyn Source>) -> 
                 });
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the metrics listener does not accept");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the metrics listener does not accept"
+                );
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -83,7 +86,10 @@ async fn serve_one(stream: TcpStream, source: Arc<dyn Source>) {
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
-        tracing::debug!(error = &error as &dyn std::error::Error, "a connection to the metrics listener ended");
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            "a connection to the metrics listener ended"
+        );
     }
 }
 
@@ -178,7 +184,8 @@ mod tests {
 
     #[tokio::test]
     async fn headers_over_the_limit_are_refused() {
-        let long = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "a".repeat(2 * HEADER_BYTES_MAX));
+        let long =
+            format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "a".repeat(2 * HEADER_BYTES_MAX));
         let many = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(HEADERS_MAX));
         for request in [long, many] {
             let answer = ask(&[], request.as_bytes()).await;

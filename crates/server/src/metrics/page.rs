@@ -63,10 +63,22 @@ impl Page {
             self.outcomes(name, &[("call", call.label())], outcomes);
         }
         let histograms = [
-            ("sealwright_request_seconds", "From the arrival of a group to its answer.", &metrics.request_seconds),
+            (
+                "sealwright_request_seconds",
+                "From the arrival of a group to its answer.",
+                &metrics.request_seconds,
+            ),
             ("sealwright_queue_seconds", "Of a group: until it left for the signer.", &metrics.queue_seconds),
-            ("sealwright_signer_seconds", "Of a group: from then to the signer's answer.", &metrics.signer_seconds),
-            ("sealwright_store_seconds", "Of a group: intent and log entry, until durable.", &metrics.store_seconds),
+            (
+                "sealwright_signer_seconds",
+                "Of a group: from then to the signer's answer.",
+                &metrics.signer_seconds,
+            ),
+            (
+                "sealwright_store_seconds",
+                "Of a group: intent and log entry, until durable.",
+                &metrics.store_seconds,
+            ),
         ];
         for (name, help, histogram) in histograms {
             self.histogram(name, help, histogram);
@@ -100,7 +112,12 @@ impl Page {
         let pem = now.pem_parses;
         self.one("sealwright_pem_parse_total", "counter", "PEM texts read; grows with reloads only.", pem);
         let keys = now.key_decodes;
-        self.one("sealwright_key_decode_total", "counter", "TLS keys decoded; grows with reloads only.", keys);
+        self.one(
+            "sealwright_key_decode_total",
+            "counter",
+            "TLS keys decoded; grows with reloads only.",
+            keys,
+        );
         let builds = now.tls_config_builds;
         let help = "TLS configurations built; grows with reloads only.";
         self.one("sealwright_tls_config_builds_total", "counter", help, builds);

@@ -1,5 +1,6 @@
 //! The intent of a request: recorded before the key process is asked, answered from when it is a retry.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sealwright_proto::convert::group::Group;
@@ -12,6 +13,7 @@ use crate::Inner;
 use crate::clock;
 use crate::fault::from_store;
 use crate::policy::{Authorised, Principal};
+use crate::sign::gone::Gone;
 
 /// How long after a request's own deadline its intent stays ours, milliseconds: an append that began in time may
 /// wait for the store. After that a retry takes over.
@@ -26,7 +28,7 @@ pub(super) struct Recorded {
     id: IntentId,
     key_id: Uuid,
     generation: u32,
-    principal: Principal,
+    principal: Arc<Principal>,
 }
 
 impl Recorded {
@@ -34,7 +36,7 @@ impl Recorded {
         &self.id
     }
 
-    pub(super) const fn principal(&self) -> &Principal {
+    pub(super) const fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
 }
@@ -50,12 +52,13 @@ pub(super) enum Intended {
 /// # Errors
 /// [`Code::RequestConflict`] for other content under the same id; [`Code::DeadlineExceeded`] while another attempt
 /// still works on it; those of the store.
-pub(super) async fn record(
+pub(super) async fn record<T>(
     front: &Inner,
-    principal: &Principal,
+    principal: &Arc<Principal>,
     group: &Group,
     authorised: &Authorised,
     deadline: Instant,
+    gone: &Gone<T>,
 ) -> Result<Intended, Fault> {
     let id = IntentId {
         principal: principal.name().to_owned(),
@@ -66,6 +69,10 @@ pub(super) async fn record(
     let digest = group.fingerprint();
     let mut pause = WAIT_FIRST;
     loop {
+        gone.check()?;
+        if deadline <= Instant::now() {
+            return Err(Fault::new(Code::DeadlineExceeded, "the request's time was over before its turn came"));
+        }
         let now_ms = clock::now_ms();
         let lease_until_ms = now_ms
             .saturating_add(milliseconds(deadline.saturating_duration_since(Instant::now())))
@@ -73,7 +80,7 @@ pub(super) async fn record(
         let intent = Intent { id: id.clone(), digest, key_id, now_ms, lease_until_ms };
         match front.store.record_intent(intent).await.map_err(from_store)? {
             sealwright_store::Recorded::New => {
-                return Ok(Intended::New(Recorded { id, key_id, generation, principal: principal.clone() }));
+                return Ok(Intended::New(Recorded { id, key_id, generation, principal: Arc::clone(principal) }));
             }
             sealwright_store::Recorded::Replayed(outcomes) => return Ok(Intended::Answered(outcomes)),
             sealwright_store::Recorded::Conflict => {
@@ -87,7 +94,11 @@ pub(super) async fn record(
             let message = format!("another attempt still works on the request {}", group.request_id);
             return Err(Fault::new(Code::DeadlineExceeded, message));
         }
-        tokio::time::sleep_until(wake).await;
+        gone.unless(async {
+            tokio::time::sleep_until(wake).await;
+            Ok(())
+        })
+        .await?;
         pause = pause.saturating_mul(2).min(WAIT_MAX);
     }
 }

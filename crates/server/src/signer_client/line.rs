@@ -148,7 +148,12 @@ impl Line {
 
     /// Whether it ever answered a request.
     pub(super) fn has_answered(&self) -> bool {
-        self.waiting.state().last_answer.is_some()
+        self.last_answer().is_some()
+    }
+
+    /// When it last answered anybody.
+    pub(super) fn last_answer(&self) -> Option<Instant> {
+        self.waiting.state().last_answer
     }
 }
 

@@ -71,6 +71,14 @@ impl Link {
         }
     }
 
+    /// Whether the signer of now has answered anybody since then.
+    pub(super) fn has_answered_since(&self, since: Option<Instant>) -> bool {
+        match &*self.state.borrow() {
+            State::Present(line) => !line.has_ended() && line.last_answer() > since,
+            State::Away | State::Refused(_) => false,
+        }
+    }
+
     /// Waits for a signer that is there.
     async fn line(&self, deadline: Instant) -> Result<Arc<Line>, Fault> {
         let mut state = self.state.clone();

@@ -1,13 +1,14 @@
 //! Groups wait here until a batch has a free place; then all that fit cross together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sealwright_crypto::tbs::Content;
 use sealwright_proto::convert::batch::{Batch, parse_outcomes};
 use sealwright_proto::convert::group::Priority;
 use sealwright_proto::limits::{INLINE_BYTES_MAX, ITEMS_PER_BATCH_MAX, KEYS_PER_BATCH_MAX};
 use sealwright_proto::signer_v1::{from_signer::Response, to_signer};
-use sealwright_proto::status::Fault;
+use sealwright_proto::status::{Code, Fault};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -17,8 +18,17 @@ use super::{Job, Link, Signed, gone, other_answer, too_late};
 /// slow key beside quick ones. More would only make the batches small.
 const BATCHES_WITH_SIGNER_MAX: usize = 4;
 
-/// Groups of one priority that wait; further ones wait for a place.
+/// Groups of one priority that wait; further ones wait a moment for a place, and are then told to come again.
 const GROUPS_QUEUED_MAX: usize = 1024;
+
+/// See [`GROUPS_QUEUED_MAX`].
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// When they are told to come again, in milliseconds: about as long as a full queue takes with slow keys.
+const COME_AGAIN_MS: u32 = 2_000;
+
+/// A place in the queue; only [`Queue::turn`] makes one.
+pub(crate) struct Turn(mpsc::OwnedPermit<Queued>);
 
 #[derive(Clone)]
 pub(super) struct Queue {
@@ -47,17 +57,28 @@ impl Queue {
         Self { interactive, batch }
     }
 
-    pub(super) async fn sign(&self, job: Job) -> Result<Signed, Fault> {
-        let queue = match job.priority {
+    /// A place, taken before anything is written down for the group.
+    pub(super) async fn turn(&self, priority: Priority, deadline: Instant) -> Result<Turn, Fault> {
+        let queue = match priority {
             Priority::Interactive => &self.interactive,
             Priority::Batch => &self.batch,
         };
+        let now = Instant::now();
+        let until = now.checked_add(MOMENT).unwrap_or(now).min(deadline);
+        match tokio::time::timeout_at(until, queue.clone().reserve_owned()).await {
+            Ok(Ok(place)) => Ok(Turn(place)),
+            Ok(Err(_)) => Err(gone()),
+            Err(_) if until == deadline => Err(too_late()),
+            Err(_) => Err(Fault::new(Code::Overloaded, "too many requests wait for the signer")
+                .retry_after(COME_AGAIN_MS)),
+        }
+    }
+
+    pub(super) async fn sign(&self, turn: Turn, job: Job) -> Result<Signed, Fault> {
         let deadline = job.deadline;
         let (reply, answer) = oneshot::channel();
-        let answered = async {
-            queue.send(Queued { job, reply }).await.map_err(|_| gone())?;
-            answer.await.map_err(|_| gone())?
-        };
+        turn.0.send(Queued { job, reply });
+        let answered = async { answer.await.map_err(|_| gone())? };
         tokio::time::timeout_at(deadline, answered).await.unwrap_or_else(|_| Err(too_late()))
     }
 }

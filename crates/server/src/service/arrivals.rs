@@ -1,0 +1,159 @@
+//! Messages on their way in. What has been read of a message that is not complete lies in memory, and a peer could begin
+//! a large one on each of its streams and never go on. So the bytes of a message over [`SMALL_BYTES_MAX`] are taken from
+//! the peer only with a place: one a connection, and together no more bytes than a budget. Until then they stay with the
+//! peer (HTTP/2 flow control). Who holds a place and stops sending loses the stream.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Sleep, sleep};
+
+/// Bytes of a message that need no place: all groups of midstates but the largest.
+pub(super) const SMALL_BYTES_MAX: usize = 16 << 10;
+
+/// The flag byte and the length before each message (gRPC over HTTP/2, "Length-Prefixed-Message").
+const PREFIX_BYTES: usize = 5;
+
+/// What all connections together may have begun of large messages, in KiB.
+pub(crate) type Total = Arc<Semaphore>;
+
+/// Room for so many large messages of all connections.
+const LARGE_MESSAGES_MAX: usize = 16;
+
+pub(crate) fn total() -> Total {
+    Arc::new(Semaphore::new(LARGE_MESSAGES_MAX))
+}
+
+/// The places of one connection.
+#[derive(Clone)]
+pub(super) struct Budget {
+    of_connection: Arc<Semaphore>,
+    total: Total,
+    /// A large message has to be complete after this.
+    time: Duration,
+}
+
+impl Budget {
+    pub(super) fn new(total: Total, time: Duration) -> Self {
+        Self { of_connection: Arc::new(Semaphore::new(1)), total, time }
+    }
+
+    async fn place(self) -> io::Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+        let closed = |_| io::Error::other("the server is stopping");
+        let of_connection = self.of_connection.acquire_owned().await.map_err(closed)?;
+        let of_all = self.total.acquire_owned().await.map_err(closed)?;
+        Ok((of_connection, of_all))
+    }
+}
+
+type Waiting = Pin<Box<dyn Future<Output = io::Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)>> + Send>>;
+
+/// The body of one request, as its messages are let through.
+pub(super) struct Arriving {
+    body: Incoming,
+    budget: Budget,
+    /// Read from the peer, not let through.
+    held: Bytes,
+    /// Of the prefix of the next message.
+    prefix: Vec<u8>,
+    /// Bytes of the message that are still to come.
+    left: usize,
+    place: Place,
+}
+
+enum Place {
+    NotNeeded,
+    Waiting(Waiting),
+    Taken(#[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, OwnedSemaphorePermit), Pin<Box<Sleep>>),
+}
+
+impl Arriving {
+    pub(super) const fn new(body: Incoming, budget: Budget) -> Self {
+        Self { body, budget, held: Bytes::new(), prefix: Vec::new(), left: 0, place: Place::NotNeeded }
+    }
+
+    /// The next part of what is held that may go through: up to the end of a message, or of a prefix.
+    fn next(&mut self) -> Option<Bytes> {
+        if self.held.is_empty() {
+            return None;
+        }
+        if self.left == 0 {
+            let part = self.held.split_to(self.held.len().min(PREFIX_BYTES.saturating_sub(self.prefix.len())));
+            self.prefix.extend_from_slice(&part);
+            if self.prefix.len() == PREFIX_BYTES {
+                let mut prefix = self.prefix.as_slice();
+                prefix.advance(1);
+                self.left = usize::try_from(prefix.get_u32()).unwrap_or(usize::MAX);
+                self.prefix.clear();
+                // One over the limit is refused by its prefix, and needs no place.
+                if self.left > SMALL_BYTES_MAX && self.left <= GRPC_MESSAGE_BYTES_MAX {
+                    self.place = Place::Waiting(Box::pin(self.budget.clone().place()));
+                }
+            }
+            return Some(part);
+        }
+        let part = self.held.split_to(self.held.len().min(self.left));
+        self.left = self.left.saturating_sub(part.len());
+        if self.left == 0 {
+            self.place = Place::NotNeeded;
+        }
+        Some(part)
+    }
+
+    fn poll_place(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Place::Waiting(waiting) = &mut self.place {
+            let taken = ready!(waiting.as_mut().poll(context))?;
+            self.place = Place::Taken(taken, Box::pin(sleep(self.budget.time)));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// An error once a large message has taken too long.
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+        match &mut self.place {
+            Place::Taken(_, time) => {
+                ready!(time.as_mut().poll(context));
+                Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "a large message did not arrive in time"))
+            }
+            Place::NotNeeded | Place::Waiting(_) => Poll::Pending,
+        }
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        loop {
+            ready!(self.poll_place(context))?;
+            if let Some(part) = self.next() {
+                return Poll::Ready(Some(Ok(Frame::data(part))));
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+                let late = ready!(self.poll_late(context));
+                return Poll::Ready(Some(Err(late.into())));
+            };
+            match frame.transpose()?.map(Frame::into_data) {
+                Some(Ok(data)) => self.held = data,
+                Some(Err(other)) => return Poll::Ready(Some(Ok(other))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_empty() && self.body.is_end_stream()
+    }
+}
