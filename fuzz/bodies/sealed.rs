@@ -192,6 +192,7 @@ impl Front {
             content: Some(wire::sign_request::Content::Midstate(content)),
             not_before: 0,
             salt: false,
+            trace_id: Vec::new(),
         };
         let batch = wire::SignBatch { keys: vec![key], items: vec![item], deadline_ms: 0 };
         let answer = self.ask(Request::Sign(batch));

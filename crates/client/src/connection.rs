@@ -7,6 +7,7 @@ mod keys;
 mod lines;
 pub mod remote;
 mod stream;
+pub mod trace;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use sealwright_crypto::tbs::ToBeSigned;
 use sealwright_proto::convert::group::{self, Artefact, GroupResult, LoggedSignature};
 use sealwright_proto::limits;
 use sealwright_proto::names::{KeyReference, RequestId};
+use sealwright_proto::trace::Traceparent;
 use sealwright_proto::v1;
 use tokio::sync::Semaphore;
 use tonic::transport::Channel;
@@ -80,16 +82,34 @@ pub struct Answer {
 }
 
 impl Connection {
-    /// Over an open channel.
+    /// Over an open channel, as a trace of its own.
     #[must_use]
     pub fn new(channel: Channel) -> Self {
-        Self::over(Lines::given(channel))
+        Self::traced(channel, trace::of_run(None))
+    }
+
+    /// Over an open channel.
+    #[must_use]
+    pub fn traced(channel: Channel, trace: Traceparent) -> Self {
+        Self::over(Lines::given(channel, trace))
     }
 
     /// To any of these servers: the first that serves, and another when it stops doing so. Nothing is connected yet.
     #[must_use]
     pub fn remote(remote: Remote) -> Self {
-        Self::over(Lines::remote(remote))
+        Self::remote_traced(remote, trace::of_run(None))
+    }
+
+    /// The same as a part of this trace.
+    #[must_use]
+    pub fn remote_traced(remote: Remote, trace: Traceparent) -> Self {
+        Self::over(Lines::remote(remote, trace))
+    }
+
+    /// What goes with each call of this connection.
+    #[must_use]
+    pub fn trace(&self) -> Traceparent {
+        self.lines.trace()
     }
 
     fn over(lines: Lines) -> Self {
@@ -123,9 +143,8 @@ impl Connection {
             message.deadline_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1);
             sent_bytes = sent_bytes.saturating_add(len);
             let outcome = self.attempt(&message, id.into_bytes(), left.saturating_add(GRACE)).await;
-            let outcome = outcome.and_then(|(result, server)| {
-                results(result, group.items.len()).map(|items| (items, server))
-            });
+            let outcome = outcome
+                .and_then(|(result, server)| results(result, group.items.len()).map(|items| (items, server)));
             let again = match &outcome {
                 Ok((items, _)) => retry_of_items(items),
                 Err(error) => retry_of(error),
@@ -235,8 +254,7 @@ pub(crate) fn retry_of(error: &Error) -> Option<Again> {
     match error {
         Error::Server(fault) => {
             let hint_ms = fault.retry_after_ms.map_or(BACKOFF_MS, u64::from);
-            let of_the_way =
-                matches!(fault.code, Code::ShuttingDown | Code::SignerGone | Code::Overloaded);
+            let of_the_way = matches!(fault.code, Code::ShuttingDown | Code::SignerGone | Code::Overloaded);
             (fault.code.is_retryable() && hint_ms <= BACKOFF_MS_MAX).then_some(Again { hint_ms, of_the_way })
         }
         Error::Unreachable { tried } if !tried.iter().any(|tried| tried.why.passes()) => None,

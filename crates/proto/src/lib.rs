@@ -24,6 +24,7 @@ pub mod limits;
 pub mod names;
 pub mod status;
 pub mod time;
+pub mod trace;
 
 #[allow(
     missing_docs,

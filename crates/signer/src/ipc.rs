@@ -206,7 +206,13 @@ impl Worker<'_> {
         }
         let missing = || Fault::new(Code::MalformedRequest, "an item of a batch points to no key of it");
         let key = batch.keys.get(request.key).ok_or_else(missing)?.as_ref().map_err(Fault::clone)?;
-        guarded(|| self.service.sign(key, request))
+        let signed = guarded(|| self.service.sign(key, request));
+        let (key, trace_id) = (key.key_id(), request.trace_id.map(tracing::field::display));
+        match &signed {
+            Ok(_) => tracing::debug!(%key, trace_id, "signed"),
+            Err(fault) => tracing::info!(%key, trace_id, code = %fault.code, "refused"),
+        }
+        signed
     }
 
     /// Everything but signing.

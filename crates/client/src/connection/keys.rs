@@ -11,7 +11,7 @@ use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 use crate::connection::stream::{from_status, no_answer};
-use crate::connection::{Connection, retry_of};
+use crate::connection::{Connection, retry_of, trace};
 use crate::error::{Code, Error};
 use crate::import::{self, Secret};
 
@@ -259,9 +259,9 @@ impl Connection {
                 Err(error) => error,
             };
             let unknown = matches!(error, Error::ConnectionLost { .. })
-                || error.server_code().is_some_and(|code| {
-                    !matches!(code, Code::ShuttingDown | Code::Overloaded)
-                });
+                || error
+                    .server_code()
+                    .is_some_and(|code| !matches!(code, Code::ShuttingDown | Code::Overloaded));
             let again = retry_of(&error).filter(|_| {
                 self.lines.is_remote() && attempt < CALLS_MAX && (repeat == Repeat::Harmless || !unknown)
             });
@@ -280,10 +280,11 @@ impl Connection {
         let keys = KeysClient::new(line.channel.clone())
             .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
             .max_encoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX);
-        let outcome = match tokio::time::timeout(CALL_MAX, call(keys, Request::new(message))).await {
-            Ok(outcome) => outcome.map(Response::into_inner).map_err(from_status),
-            Err(_) => Err(no_answer(CALL_MAX)),
-        };
+        let outcome =
+            match tokio::time::timeout(CALL_MAX, call(keys, trace::request(line.trace, message))).await {
+                Ok(outcome) => outcome.map(Response::into_inner).map_err(from_status),
+                Err(_) => Err(no_answer(CALL_MAX)),
+            };
         if let Err(error) = &outcome {
             self.lines.learn(&line, error).await;
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use sealwright_proto::status::Code;
+use sealwright_proto::trace::Traceparent;
 use tokio::sync::Mutex;
 use tonic::transport::Channel;
 
@@ -19,14 +20,15 @@ pub(crate) struct Line {
     pub(crate) channel: Channel,
     /// For people; none for a front in this process.
     pub(crate) server: Option<Arc<str>>,
+    pub(crate) trace: Traceparent,
     place: usize,
     spent: AtomicBool,
     stream: Mutex<Option<Arc<Stream>>>,
 }
 
 impl Line {
-    fn new(channel: Channel, server: Option<Arc<str>>, place: usize) -> Self {
-        Self { channel, server, place, spent: AtomicBool::new(false), stream: Mutex::default() }
+    fn new(channel: Channel, server: Option<Arc<str>>, place: usize, trace: Traceparent) -> Self {
+        Self { channel, server, trace, place, spent: AtomicBool::new(false), stream: Mutex::default() }
     }
 
     /// The stream, opened if it is not open.
@@ -35,7 +37,7 @@ impl Line {
         if let Some(stream) = current.as_ref().filter(|stream| stream.is_open()) {
             return Ok(Arc::clone(stream));
         }
-        let stream = Arc::new(Stream::open(self.channel.clone()).await?);
+        let stream = Arc::new(Stream::open(self.channel.clone(), self.trace).await?);
         *current = Some(Arc::clone(&stream));
         Ok(stream)
     }
@@ -62,19 +64,26 @@ struct State {
 
 /// Gives out the line in use.
 #[derive(Debug)]
-pub(crate) struct Lines(Way);
+pub(crate) struct Lines {
+    way: Way,
+    trace: Traceparent,
+}
 
 impl Lines {
-    pub(crate) fn given(channel: Channel) -> Self {
-        Self(Way::Given(Arc::new(Line::new(channel, None, 0))))
+    pub(crate) fn given(channel: Channel, trace: Traceparent) -> Self {
+        Self { way: Way::Given(Arc::new(Line::new(channel, None, 0, trace))), trace }
     }
 
-    pub(crate) fn remote(remote: Remote) -> Self {
-        Self(Way::Remote(remote, Mutex::default()))
+    pub(crate) fn remote(remote: Remote, trace: Traceparent) -> Self {
+        Self { way: Way::Remote(remote, Mutex::default()), trace }
+    }
+
+    pub(crate) const fn trace(&self) -> Traceparent {
+        self.trace
     }
 
     pub(crate) const fn is_remote(&self) -> bool {
-        matches!(self.0, Way::Remote(..))
+        matches!(self.way, Way::Remote(..))
     }
 
     /// The line in use, or a new one. All who wait while one is looked for share what is found, and what is not.
@@ -83,7 +92,7 @@ impl Lines {
     /// [`Error::Unreachable`].
     pub(crate) async fn line(&self) -> Result<Arc<Line>, Error> {
         let asked = Instant::now();
-        let (remote, state) = match &self.0 {
+        let (remote, state) = match &self.way {
             Way::Given(line) => return Ok(Arc::clone(line)),
             Way::Remote(remote, state) => (remote, state),
         };
@@ -97,7 +106,7 @@ impl Lines {
         match remote.connect(&mut state.failures).await {
             Ok(reached) => {
                 let server = remote.address(reached.server).map(|address| address.short().into());
-                let line = Arc::new(Line::new(reached.channel, server, reached.server));
+                let line = Arc::new(Line::new(reached.channel, server, reached.server, self.trace));
                 state.line = Some(Arc::clone(&line));
                 (state.failed, state.down_since) = (None, None);
                 Ok(line)
@@ -114,7 +123,7 @@ impl Lines {
 
     /// What a failure says about the line that it came over.
     pub(crate) async fn learn(&self, line: &Line, error: &Error) {
-        let Way::Remote(_, state) = &self.0 else { return };
+        let Way::Remote(_, state) = &self.way else { return };
         let gone = matches!(error, Error::ConnectionLost { .. } | Error::Unreachable { .. });
         let stops = error.server_code() == Some(Code::ShuttingDown);
         if (gone || stops) && !line.spent.swap(true, Ordering::Relaxed) {
@@ -124,7 +133,7 @@ impl Lines {
 
     /// For how long no server has been reached.
     pub(crate) async fn down_for(&self) -> Duration {
-        match &self.0 {
+        match &self.way {
             Way::Given(_) => Duration::ZERO,
             Way::Remote(_, state) => {
                 state.lock().await.down_since.map_or(Duration::ZERO, |since| since.elapsed())

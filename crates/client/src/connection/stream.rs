@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sealwright_proto::limits;
 use sealwright_proto::status::{Code, Fault};
+use sealwright_proto::trace::Traceparent;
 use sealwright_proto::v1::signing_client::SigningClient;
 use sealwright_proto::v1::{SignGroup, SignGroupResult};
 use tokio::sync::{mpsc, oneshot};
@@ -15,6 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
+use crate::connection::trace;
 use crate::error::Error;
 
 type RequestId = [u8; 16];
@@ -70,7 +72,7 @@ pub(crate) fn from_status(status: tonic::Status) -> Error {
 }
 
 impl Stream {
-    pub(crate) async fn open(channel: Channel) -> Result<Self, Error> {
+    pub(crate) async fn open(channel: Channel, trace: Traceparent) -> Result<Self, Error> {
         let (groups, outgoing) = mpsc::channel(limits::GROUPS_IN_FLIGHT_MAX);
         let mut client = SigningClient::new(channel)
             .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
@@ -84,7 +86,7 @@ impl Stream {
                     .is_ok_and(|id| lock(&waiting).callers.contains_key(&id))
             }
         };
-        let outgoing = ReceiverStream::new(outgoing).filter(wanted);
+        let outgoing = trace::request(trace, ReceiverStream::new(outgoing).filter(wanted));
         let answers = client.sign(outgoing).await.map_err(from_status)?.into_inner();
         let reader = tokio::spawn(read(answers, Arc::clone(&waiting)));
         Ok(Self { groups, waiting, reader })

@@ -5,6 +5,7 @@ use crate::limits;
 use crate::names::KeyId;
 use crate::signer_v1 as wire;
 use crate::status::{Code, Fault};
+use crate::trace::TraceId;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
 
@@ -63,6 +64,8 @@ pub struct Request {
     pub not_before: i64,
     /// The signer draws a salt notation.
     pub salt: bool,
+    /// For log lines.
+    pub trace_id: Option<TraceId>,
 }
 
 impl Batch {
@@ -109,7 +112,8 @@ impl Request {
             }
         };
         let item = ToBeSigned { usage, purpose, content };
-        Ok(Self { key, item, not_before: request.not_before, salt: request.salt })
+        let trace_id = TraceId::parse(&request.trace_id)?;
+        Ok(Self { key, item, not_before: request.not_before, salt: request.salt, trace_id })
     }
 
     fn into_wire(self) -> wire::SignRequest {
@@ -127,6 +131,7 @@ impl Request {
             content: Some(content),
             not_before: self.not_before,
             salt: self.salt,
+            trace_id: self.trace_id.map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
         }
     }
 }
@@ -231,6 +236,7 @@ mod tests {
             item: ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content },
             not_before: 17,
             salt: true,
+            trace_id: TraceId::new([9; 16]),
         };
         Batch {
             keys: vec![SealedKey { key_id, generation: 3, blob: vec![1, 2, 3] }],
@@ -260,6 +266,7 @@ mod tests {
         assert_eq!(refused_as(|b| b.items[0].key = 1), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.items[0].usage = 0), Code::Unsupported);
         assert_eq!(refused_as(|b| b.items[0].content = None), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.items[0].trace_id = vec![1; 15]), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.keys[0].generation = 0), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.keys[0].key_id.clear()), Code::MalformedRequest);
         assert_eq!(

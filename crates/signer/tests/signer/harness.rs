@@ -247,7 +247,7 @@ pub(crate) fn request(key: usize, hash: HashAlgorithm, content: &[u8]) -> Reques
     hasher.update(content);
     let content = Content::Midstate(hasher.midstate());
     let item = ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content };
-    Request { key, item, not_before: 0, salt: true }
+    Request { key, item, not_before: 0, salt: true, trace_id: None }
 }
 
 /// Verifies like a stranger.
