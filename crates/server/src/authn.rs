@@ -5,6 +5,7 @@
 //! when the authority or its revocation lists were exchanged since. So a ticket, or a connection that stays open, gains
 //! nothing.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -106,6 +107,14 @@ impl Caller {
         }
     }
 
+    /// Where it is, for logs; none for a stream in this process.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match &self.inner.who {
+            Who::Known(_) => None,
+            Who::Peer(peer, _) => Some(peer.address),
+        }
+    }
+
     /// The groups that one connection may have in flight.
     pub(crate) fn places(&self) -> Arc<Semaphore> {
         Arc::clone(&self.inner.places)
@@ -132,6 +141,7 @@ pub(crate) struct Peer {
     identity: Result<Identity, Fault>,
     /// End entity first.
     chain: Vec<CertificateDer<'static>>,
+    address: SocketAddr,
     /// Number of the last plane that accepted the chain.
     accepted_by: AtomicU64,
 }
@@ -144,9 +154,9 @@ struct Identity {
 
 impl Peer {
     /// Of the chain that the plane of this number has verified; parsed here, once for the connection.
-    pub(crate) fn new(chain: Vec<CertificateDer<'static>>, plane_number: u64) -> Self {
+    pub(crate) fn new(chain: Vec<CertificateDer<'static>>, plane_number: u64, address: SocketAddr) -> Self {
         let identity = chain.first().map_or_else(|| Err(refused("is missing")), |own| identity(own));
-        Self { identity, chain, accepted_by: AtomicU64::new(plane_number) }
+        Self { identity, chain, address, accepted_by: AtomicU64::new(plane_number) }
     }
 
     fn principal(&self, tables: &Tables) -> Result<Arc<Principal>, Fault> {

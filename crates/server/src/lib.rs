@@ -51,7 +51,7 @@ pub use policy::{Grants, Keys, Principal};
 pub use readiness::{DISK_FREE_BYTES_MIN, Readiness};
 pub use registry::Facts;
 pub use service::Service;
-pub use signer_client::Launcher;
+pub use signer_client::{Launcher, connecting};
 
 /// What an operator can set.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ pub(crate) struct Inner {
     /// One permit a KiB, see [`Config::request_bytes_in_work_max`].
     pub(crate) request_kib: Arc<Semaphore>,
     pub(crate) request_kib_max: u32,
-    pub(crate) metrics: metrics::Metrics,
+    pub(crate) metrics: Arc<metrics::Metrics>,
     store_folder: PathBuf,
     readiness: readiness::Remembered,
     /// Places for large messages on their way in, of all connections.
@@ -136,7 +136,9 @@ impl Front {
         let kib = usize::try_from(config.request_bytes_in_work_max.div_ceil(1024)).unwrap_or(usize::MAX);
         let kib = kib.max(largest).min(Semaphore::MAX_PERMITS);
         let silence_max = config.signer_silence_max;
-        let signer = signer_client::SignerClient::connect(signer, launcher, silence_max);
+        let metrics = Arc::new(metrics::Metrics::default());
+        let signer =
+            signer_client::SignerClient::connect(signer, launcher, silence_max, Arc::clone(&metrics));
         let signer = signer.await.map_err(Error::Signer)?;
         belong_together(&store, &signer).await?;
         let inner = Inner {
@@ -145,7 +147,7 @@ impl Front {
             signer,
             request_kib: Arc::new(Semaphore::new(kib)),
             request_kib_max: u32::try_from(kib).unwrap_or(u32::MAX),
-            metrics: metrics::Metrics::default(),
+            metrics,
             store_folder: store_folder.to_owned(),
             readiness: readiness::Remembered::default(),
             arrivals: service::arrivals(),
@@ -172,6 +174,13 @@ impl Front {
     #[must_use]
     pub fn metrics(&self) -> &metrics::Metrics {
         &self.inner.metrics
+    }
+
+    /// Bytes of requests that are held now, to the next KiB.
+    #[must_use]
+    pub fn request_bytes_in_work(&self) -> u64 {
+        let free = u32::try_from(self.inner.request_kib.available_permits()).unwrap_or(u32::MAX);
+        u64::from(self.inner.request_kib_max.saturating_sub(free)).saturating_mul(1024)
     }
 
     /// Commits of the store by this front so far, for metrics.

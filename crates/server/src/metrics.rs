@@ -12,6 +12,7 @@ use sealwright_proto::status::Code;
 pub mod listener;
 mod page;
 mod process;
+mod source;
 
 pub use page::Now;
 pub use process::Process;

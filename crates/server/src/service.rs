@@ -136,6 +136,15 @@ impl Service {
         self.inner.front.readiness().await
     }
 
+    pub(crate) fn front(&self) -> &Front {
+        &self.inner.front
+    }
+
+    /// End of the certificate in force, Unix seconds.
+    pub(crate) fn certificate_end_s(&self) -> i64 {
+        self.inner.tables.load().plane.not_after_s()
+    }
+
     /// What is counted; connections and handshakes among it.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {

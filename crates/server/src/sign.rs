@@ -9,7 +9,6 @@
 //! can be answered with, so no signature leaves without a durable entry.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature};
@@ -26,10 +25,12 @@ use crate::policy::{self, Authorised, Principal};
 use crate::registry::{Entry, Freshness};
 use crate::signer_client::{Job, Signed, Turn};
 
+mod course;
 mod entry;
 mod gone;
 mod intent;
 
+pub(crate) use course::{Course, turned_away};
 pub(crate) use gone::Gone;
 use intent::{Intended, Recorded};
 
@@ -45,31 +46,34 @@ pub(crate) async fn sign<T>(
     principal: &Arc<Principal>,
     group: Group,
     gone: &Gone<T>,
+    course: &Course,
 ) -> GroupResult {
     let request_id = group.request_id;
-    let outcome = answer(front, principal, &group, gone).await;
-    match &outcome {
-        Ok(items) => {
-            tracing::debug!(%request_id, principal = principal.name(), items = items.len(), "answered")
-        }
-        Err(fault) => {
-            tracing::info!(%request_id, principal = principal.name(), code = %fault.code, "refused")
-        }
-    }
+    let _in_flight = front.metrics.requests_in_flight.hold();
+    let outcome = answer(front, principal, &group, gone, course).await;
+    course.answered(&front.metrics, &group, &outcome);
     GroupResult { request_id, outcome }
 }
 
-async fn answer<T>(front: &Inner, principal: &Arc<Principal>, group: &Group, gone: &Gone<T>) -> Outcomes {
-    let deadline = deadline(group);
+async fn answer<T>(
+    front: &Inner,
+    principal: &Arc<Principal>,
+    group: &Group,
+    gone: &Gone<T>,
+    course: &Course,
+) -> Outcomes {
+    let deadline = course.deadline(group);
     let authorised = gone.unless(authorise(front, principal, group)).await?;
     let key = front.registry.resolve(&authorised)?;
+    course.resolved(&key.facts.name);
     // Before anything is written: who has to come again costs the store nothing.
     let turn = gone.unless(front.signer.turn(group.priority, deadline)).await?;
-    let recorded = match intent::record(front, principal, group, &authorised, deadline, gone).await? {
+    let recorded = intent::record(front, principal, group, &authorised, deadline, gone);
+    let recorded = match course.storing(recorded).await? {
         Intended::New(recorded) => recorded,
         Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),
     };
-    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, deadline).await;
+    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, course).await;
     finish(front, group, recorded, logged).await
 }
 
@@ -78,6 +82,9 @@ async fn authorise(front: &Inner, principal: &Principal, group: &Group) -> Resul
     let found = front.registry.find(&group.key).await;
     let (entry, freshness) = found.map_err(|fault| policy::look_up_failed(principal, &group.key, fault))?;
     let decided = policy::decide(principal, group, &entry.facts, clock::now_s());
+    if freshness == Freshness::Fresh {
+        front.metrics.key_loads.increment();
+    }
     match (decided, freshness) {
         (Err(_), Freshness::Remembered) => authorise_anew(front, principal, group).await,
         (decided, Freshness::Remembered | Freshness::Fresh) => decided,
@@ -87,6 +94,7 @@ async fn authorise(front: &Inner, principal: &Principal, group: &Group) -> Resul
 async fn authorise_anew(front: &Inner, principal: &Principal, group: &Group) -> Result<Authorised, Fault> {
     let found = front.registry.refresh(&group.key).await;
     let entry = found.map_err(|fault| policy::look_up_failed(principal, &group.key, fault))?;
+    front.metrics.key_loads.increment();
     policy::decide(principal, group, &entry.facts, clock::now_s())
 }
 
@@ -110,12 +118,13 @@ async fn sign_and_log(
     (mut authorised, mut key): (Authorised, Arc<Entry>),
     mut turn: Turn,
     recorded: &Recorded,
-    deadline: Instant,
+    course: &Course,
 ) -> Result<Logged, NotLogged> {
     let mut retries_left = STALE_RETRIES;
     loop {
-        let signed = ask_signer(front, group, &key, turn, deadline).await.map_err(NotLogged::of)?;
-        let refusal = match append(front, group, &authorised, &key, recorded, signed).await? {
+        let signed = ask_signer(front, group, &key, turn, course).await.map_err(NotLogged::of)?;
+        let refusal = append(front, group, &authorised, &key, recorded, signed);
+        let refusal = match course.storing(refusal).await? {
             Ok(logged) => return Ok(logged),
             Err(refusal) => refusal,
         };
@@ -126,7 +135,7 @@ async fn sign_and_log(
         retries_left = left;
         authorised = authorise_anew(front, recorded.principal(), group).await.map_err(NotLogged::of)?;
         key = front.registry.resolve(&authorised).map_err(NotLogged::of)?;
-        turn = front.signer.turn(group.priority, deadline).await.map_err(NotLogged::of)?;
+        turn = front.signer.turn(group.priority, course.deadline(group)).await.map_err(NotLogged::of)?;
     }
 }
 
@@ -136,18 +145,26 @@ async fn ask_signer(
     group: &Group,
     key: &Entry,
     turn: Turn,
-    deadline: Instant,
+    course: &Course,
 ) -> Result<Signed, Fault> {
     let key_id = KeyId::parse(key.facts.id.as_bytes())?;
     let sealed = SealedKey { key_id, generation: key.facts.generation, blob: key.sealed().to_vec() };
     let not_before = key.not_before_s();
-    let requests =
-        group.items.iter().map(|item| Request { key: 0, item: item.clone(), not_before, salt: group.salt, trace_id: None });
+    let requests = group.items.iter().map(|item| Request {
+        key: 0,
+        item: item.clone(),
+        not_before,
+        salt: group.salt,
+        trace_id: course.trace_id,
+    });
     let requests: Vec<_> = requests.collect();
     let items = requests.len();
     let named = |fault| named(&key_id, key, fault);
-    let job = Job { key: sealed, requests, deadline };
-    let signed = front.signer.sign(turn, job).await.map_err(named)?;
+    let (asked, left) = (Instant::now(), Arc::default());
+    let job = Job { key: sealed, requests, deadline: course.deadline(group), left: Arc::clone(&left) };
+    let signed = front.signer.sign(turn, job).await;
+    course.signed(asked, left.get().copied());
+    let signed = signed.map_err(named)?;
     if signed.len() != items {
         return Err(Fault::new(
             Code::Internal,
@@ -202,6 +219,8 @@ async fn append(
             if let Some(latest_s) = latest_s {
                 key.signed(latest_s);
             }
+            let signed = outcomes.iter().filter(|outcome| matches!(outcome, ItemOutcome::Signed { .. }));
+            signed.for_each(|_| front.metrics.signed(key.algorithm.into()));
             Ok(Ok(Logged { outcomes }))
         }
         Ok(Concluded::Refused(refusal)) => Ok(Err(refusal)),
@@ -279,10 +298,4 @@ fn refused(key: &Entry, refusal: Refusal) -> Fault {
             ),
         ),
     }
-}
-
-fn deadline(group: &Group) -> Instant {
-    let wait = Duration::from_millis(group.deadline_ms.into());
-    let now = Instant::now();
-    now.checked_add(wait).unwrap_or(now)
 }

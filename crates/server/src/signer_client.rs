@@ -4,7 +4,7 @@
 //! Signing requests of concurrent groups cross together: while a few batches are with the signer, further groups
 //! queue, and the next free place takes all of them that fit one frame, people before machines (`queue.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
@@ -14,14 +14,18 @@ use sealwright_proto::signer_v1::{self as wire, from_signer::Response, to_signer
 use sealwright_proto::status::{Code, Fault};
 use tokio::time::Instant;
 
+use crate::metrics::Metrics;
+
 mod line;
 mod link;
+mod path;
 mod queue;
 
 use line::Line;
 use link::Link;
 
 pub use link::Launcher;
+pub use path::connecting;
 pub(crate) use queue::Turn;
 
 /// Items of one group with the sealed key they are for; all of one key.
@@ -30,6 +34,8 @@ pub(crate) struct Job {
     /// Their `key` field is set when the batch is put together.
     pub(crate) requests: Vec<Request>,
     pub(crate) deadline: Instant,
+    /// When it leaves for the signer, this is set.
+    pub(crate) left: Arc<OnceLock<Instant>>,
 }
 
 /// An answer as old as this says that the signer is there.
@@ -57,11 +63,12 @@ impl SignerClient {
         socket: tokio::net::UnixStream,
         launcher: Option<Launcher>,
         silence_max: Duration,
+        metrics: Arc<Metrics>,
     ) -> Result<Self, Fault> {
         let line = Line::open(socket, silence_max).await?;
         let data_key_id = line.data_key_id();
         let has_history = line.has_history();
-        let link = Link::start(line, launcher);
+        let link = Link::start(line, launcher, metrics);
         Ok(Self { queue: queue::Queue::start(link.clone()), link, data_key_id, has_history })
     }
 

@@ -12,14 +12,16 @@ use prost::Message as _;
 use sealwright_proto::convert::group::Group;
 use sealwright_proto::limits::GROUPS_IN_FLIGHT_MAX;
 use sealwright_proto::status::{Code, Fault};
+use sealwright_proto::trace::TraceId;
 use sealwright_proto::v1::signing_server::Signing;
 use sealwright_proto::v1::{SignGroup, SignGroupResult};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument as _;
 
 use crate::authn::Caller;
-use crate::sign::Gone;
+use crate::sign::{Course, Gone, turned_away};
 use crate::{Front, sign};
 
 /// How long a group that was read waits for room, before it is refused.
@@ -50,12 +52,16 @@ impl Signing for Service {
         if caller.is_draining() {
             return Err(stopping().into());
         }
+        let (span, trace_id) = super::span("sign", &caller, request.metadata());
         // Each group asks again; who may nothing is told at once.
-        caller.principal()?;
+        if let Err(fault) = caller.principal() {
+            span.in_scope(|| turned_away(&self.front.inner.metrics, &fault));
+            return Err(fault.into());
+        }
         let (answers, stream) = mpsc::channel(GROUPS_IN_FLIGHT_MAX);
         let places = Arc::new(Semaphore::new(GROUPS_IN_FLIGHT_MAX));
-        let stream_of_groups = Groups { front: self.front.clone(), caller, places, answers };
-        tokio::spawn(stream_of_groups.run(request.into_inner()));
+        let stream_of_groups = Groups { front: self.front.clone(), caller, places, answers, trace_id };
+        tokio::spawn(stream_of_groups.run(request.into_inner()).instrument(span));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 }
@@ -66,6 +72,7 @@ struct Groups {
     caller: Caller,
     places: Arc<Semaphore>,
     answers: Answers,
+    trace_id: Option<TraceId>,
 }
 
 /// Held while a group is in flight: places of its stream and of its connection.
@@ -112,6 +119,7 @@ impl Groups {
     }
 
     async fn begin(&self, group: SignGroup, place: Place) {
+        let course = Course::new(self.trace_id);
         if self.caller.is_draining() {
             return self.refuse(group.request_id, stopping()).await;
         }
@@ -121,16 +129,20 @@ impl Groups {
         };
         let (front, caller, answers) = (self.front.clone(), self.caller.clone(), self.answers.clone());
         // On its own: once recorded, a group runs to its end and its answer is stored, even if the client goes away.
-        tokio::spawn(async move {
-            let answer = answer(&front, &caller, group, &Gone::new(answers.clone())).await;
-            drop(bytes);
-            // The place is kept until the client takes its answers: one that does not read is not read from.
-            let _ = answers.send(Ok(answer)).await;
-            drop(place);
-        });
+        tokio::spawn(
+            async move {
+                let answer = answer(&front, &caller, group, &Gone::new(answers.clone()), &course).await;
+                drop(bytes);
+                // The place is kept until the client takes its answers: one that does not read is not read from.
+                let _ = answers.send(Ok(answer)).await;
+                drop(place);
+            }
+            .instrument(tracing::Span::current()),
+        );
     }
 
     async fn refuse(&self, request_id: Vec<u8>, fault: Fault) {
+        turned_away(&self.front.inner.metrics, &fault);
         let _ = self.answers.send(Ok(refusal(request_id, fault))).await;
     }
 }
@@ -146,13 +158,19 @@ async fn bytes_in_work(front: &Front, group: &SignGroup) -> Result<OwnedSemaphor
     }
 }
 
-async fn answer<T>(front: &Front, caller: &Caller, group: SignGroup, gone: &Gone<T>) -> SignGroupResult {
+async fn answer<T>(
+    front: &Front,
+    caller: &Caller,
+    group: SignGroup,
+    gone: &Gone<T>,
+    course: &Course,
+) -> SignGroupResult {
     let request_id = group.request_id.clone();
     let parsed = Group::parse(group).and_then(|group| Ok((caller.principal()?, group)));
     match parsed {
-        Ok((principal, group)) => sign::sign(&front.inner, &principal, group, gone).await.into_wire(),
+        Ok((principal, group)) => sign::sign(&front.inner, &principal, group, gone, course).await.into_wire(),
         Err(fault) => {
-            tracing::info!(client = caller.claimed_name(), code = %fault.code, "refused");
+            turned_away(&front.inner.metrics, &fault);
             refusal(request_id, fault)
         }
     }

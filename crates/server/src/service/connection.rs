@@ -1,5 +1,6 @@
 //! One connection, from the accepted socket to its end.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
         biased;
         // Nothing was asked yet: the peer finds another server, or this one's successor.
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => None,
-        established = Box::pin(establish(&inner, socket, &admitted)) => established,
+        established = Box::pin(establish(&inner, socket, address, &admitted)) => established,
     };
     if let Some((stream, peer)) = established {
         tracing::debug!(%address, "connected");
@@ -49,6 +50,7 @@ pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
 async fn establish(
     inner: &Inner,
     socket: tokio::net::TcpStream,
+    address: SocketAddr,
     admitted: &super::admission::Admitted,
 ) -> Option<(TlsStream<Watched>, Peer)> {
     let (limits, metrics) = (&inner.limits, &inner.front.inner.metrics);
@@ -89,7 +91,7 @@ async fn establish(
     }
     let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
     metrics.handshake(if is_resumed { Handshake::Resumed } else { Handshake::Completed });
-    let peer = Peer::new(chain, plane_number);
+    let peer = Peer::new(chain, plane_number, address);
     Some((stream, peer))
 }
 

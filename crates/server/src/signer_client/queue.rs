@@ -164,6 +164,7 @@ async fn send(link: Link, groups: Vec<Queued>, place: OwnedSemaphorePermit) {
         Batch { keys: Vec::new(), requests: Vec::new(), deadline_ms: milliseconds_until(deadline) };
     let mut replies = Vec::with_capacity(groups.len());
     for Queued { job, reply } in groups {
+        let _ = job.left.set(Instant::now());
         replies.push((job.requests.len(), reply));
         let known = batch.keys.iter().position(|key| *key == job.key);
         let index = known.unwrap_or(batch.keys.len());
