@@ -108,6 +108,8 @@ pub struct FileReport {
     pub elapsed: Duration,
     /// Id of the request, if one was made.
     pub request_id: Option<String>,
+    /// The server that answered, if it is another process.
+    pub server: Option<Arc<str>>,
 }
 
 /// What was done with one file.
@@ -169,6 +171,7 @@ struct Trail {
     size: u64,
     sent_bytes: u64,
     request_id: Option<String>,
+    server: Option<Arc<str>>,
 }
 
 impl Signer {
@@ -238,6 +241,7 @@ impl Signer {
             sent_bytes: trail.sent_bytes,
             elapsed: begun.elapsed(),
             request_id: trail.request_id,
+            server: trail.server,
         }
     }
 
@@ -263,6 +267,7 @@ impl Signer {
         let answer = self.connection.sign(&group).await?;
         trail.sent_bytes = answer.sent_bytes;
         trail.request_id = Some(answer.request_id.clone());
+        trail.server.clone_from(&answer.server);
         let target = pending.target.clone();
         let this = Arc::clone(self);
         let ready = blocking(move || this.finish(pending, answer)).await??;

@@ -120,8 +120,7 @@ fn check_dates(path: &Path, chain: &[CertificateDer<'static>]) -> Result<(), Err
             wrong(WHAT, path, CredentialFault::Unusable { what: "certificate", source: None })
         })?;
         let (now, validity) = (now(), parsed.validity());
-        let (not_before_s, not_after_s) =
-            (validity.not_before.timestamp(), validity.not_after.timestamp());
+        let (not_before_s, not_after_s) = (validity.not_before.timestamp(), validity.not_after.timestamp());
         if now > not_after_s {
             return Err(wrong(WHAT, path, CredentialFault::Expired { not_after_s }));
         }

@@ -64,12 +64,15 @@ impl Address {
             rest.parse().map_err(|_| wrong("it is no host with or without a port"))?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = match rest.rsplit_once(':') {
-            Some((before, port)) if !before.contains(':') || before.ends_with(']') => {
-                port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("the port is a number up to 65535"))?
-            }
+            Some((before, port)) if !before.contains(':') || before.ends_with(']') => port
+                .parse()
+                .ok()
+                .filter(|port| *port > 0)
+                .ok_or_else(|| wrong("the port is a number up to 65535"))?,
             Some(_) | None => PORT_DEFAULT,
         };
-        let name = ServerName::try_from(host.clone()).map_err(|_| wrong("its host is no name and no address"))?;
+        let name =
+            ServerName::try_from(host.clone()).map_err(|_| wrong("its host is no name and no address"))?;
         Ok(Self { host, port, name })
     }
 
@@ -197,8 +200,7 @@ async fn look_up(address: &Address) -> Result<Vec<SocketAddr>, Unreached> {
     }
     let found = tokio::net::lookup_host((address.host.as_str(), address.port));
     let Ok(found) = tokio::time::timeout(STEP_MAX, found).await else { return Err(silent()) };
-    let mut sockets: Vec<SocketAddr> =
-        found.map_err(|error| Unreached::Name(Arc::new(error)))?.collect();
+    let mut sockets: Vec<SocketAddr> = found.map_err(|error| Unreached::Name(Arc::new(error)))?.collect();
     sockets.sort_unstable();
     sockets.dedup();
     if sockets.is_empty() { Err(Unreached::NoAddress) } else { Ok(sockets) }
@@ -254,8 +256,18 @@ mod tests {
         assert_eq!(shown("https://[2001:db8::1]"), Some("[2001:db8::1]:7443".to_owned()));
         assert_eq!(shown("https://[::1]:9"), Some("[::1]:9".to_owned()));
         for bad in [
-            "http://a", "ftp://a", "https://", "https://a/b", "https://a?b", "https://u@a", "https://a:0",
-            "https://a:70000", "https://a b", "https://-", "", "https://::1",
+            "http://a",
+            "ftp://a",
+            "https://",
+            "https://a/b",
+            "https://a?b",
+            "https://u@a",
+            "https://a:0",
+            "https://a:70000",
+            "https://a b",
+            "https://-",
+            "",
+            "https://::1",
         ] {
             assert!(Address::parse(bad).is_err(), "{bad}");
         }

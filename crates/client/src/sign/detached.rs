@@ -48,6 +48,8 @@ pub struct StreamSigned {
     pub issuer: Fingerprint,
     /// Id of the request.
     pub request_id: String,
+    /// The server that answered, if it is another process.
+    pub server: Option<Arc<str>>,
     /// From the first byte to the signature.
     pub elapsed: std::time::Duration,
 }
@@ -109,6 +111,7 @@ impl Signer {
                 log_indexes,
                 issuer: self.issuer,
                 request_id: answer.request_id,
+                server: answer.server,
                 elapsed: begun.elapsed(),
             })),
             Output::Edits(_) => Err(Error::Internal("a stream cannot be edited")),
