@@ -57,6 +57,67 @@ impl Places {
     }
 }
 
+/// What to do about [`NoHome`].
+pub(crate) const NO_HOME_ADVICE: &str = "Set SEALWRIGHT_HOME to a directory that is yours.";
+
+/// Where a client's configuration is looked for when none is named, first come first used. With `SEALWRIGHT_HOME`
+/// set, `SEALWRIGHT_HOME/client.toml` alone; else `$XDG_CONFIG_HOME/sealwright/client.toml` (default
+/// `~/.config/sealwright/client.toml`) and `/etc/sealwright/client.toml`.
+pub(crate) fn client_files() -> Vec<PathBuf> {
+    const NAME: &str = "client.toml";
+    if let Some(home) = variable("SEALWRIGHT_HOME") {
+        return vec![home.join(NAME)];
+    }
+    let of_user = config_directory().ok().map(|config| config.join(NAME));
+    of_user.into_iter().chain([Path::new(SYSTEM_DIRECTORY).join(NAME)]).collect()
+}
+
+/// Where a server of the whole machine is configured.
+pub(crate) const SYSTEM_DIRECTORY: &str = "/etc/sealwright";
+
+/// `$XDG_CONFIG_HOME/sealwright`, default `~/.config/sealwright`.
+///
+/// # Errors
+/// [`NoHome`] if neither is set.
+pub(crate) fn config_directory() -> Result<PathBuf, NoHome> {
+    let home = || variable("HOME").map(|home| home.join(".config"));
+    let base = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or_else(home);
+    base.map(|base| base.join("sealwright")).ok_or(NoHome)
+}
+
+/// Directory of a server that is not named: of the whole machine for root, else of the user.
+///
+/// # Errors
+/// [`NoHome`].
+pub(crate) fn server_directory() -> Result<PathBuf, NoHome> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(SYSTEM_DIRECTORY.into());
+    }
+    config_directory().map(|config| config.join("server"))
+}
+
+/// The sockets that a service manager passed to this very process: how many, and their names (sd_listen_fds(3)).
+pub(crate) fn listen_fds() -> Option<(i32, String)> {
+    let is_ours = text_variable("LISTEN_PID")?.parse() == Ok(std::process::id());
+    let count = text_variable("LISTEN_FDS")?.parse().ok().filter(|count| *count > 0)?;
+    is_ours.then(|| (count, text_variable("LISTEN_FDNAMES").unwrap_or_default()))
+}
+
+/// `NOTIFY_SOCKET`: where a service manager hears of our state (sd_notify(3)).
+pub(crate) fn notify_socket() -> Option<PathBuf> {
+    variable("NOTIFY_SOCKET")
+}
+
+/// `SEALWRIGHT_SERVER`: servers, or `embedded`.
+pub(crate) fn server() -> Option<String> {
+    text_variable("SEALWRIGHT_SERVER")
+}
+
+/// `SEALWRIGHT_CLIENT_CONFIG`: the client's configuration.
+pub(crate) fn client_config() -> Option<PathBuf> {
+    variable("SEALWRIGHT_CLIENT_CONFIG")
+}
+
 /// There is no place for the store.
 #[derive(Debug, thiserror::Error)]
 #[error("neither SEALWRIGHT_HOME nor HOME is set")]
@@ -92,6 +153,11 @@ pub(crate) fn log_filter() -> Option<String> {
 /// How it looks, `SEALWRIGHT_LOG_FORMAT`.
 pub(crate) fn log_format() -> Option<String> {
     text_variable("SEALWRIGHT_LOG_FORMAT")
+}
+
+/// The trace that this run is a part of (W3C traceparent): `SEALWRIGHT_TRACEPARENT`, else `TRACEPARENT`.
+pub(crate) fn traceparent() -> Option<String> {
+    text_variable("SEALWRIGHT_TRACEPARENT").or_else(|| text_variable("TRACEPARENT"))
 }
 
 /// What is no text is as if it were not set.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
-use sealwright_client::connection::Connection;
+use sealwright_client::connection::{Connection, trace};
 use sealwright_server::{Front, Launcher};
 use sealwright_signer::{Landlock, Socket, Walls};
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -73,7 +73,7 @@ impl Embedded {
             front.serve_stream(server_half, sealwright_server::Principal::local()).await;
         });
         let channel = channel_over(client_half).await?;
-        Ok(Self { connection: Connection::new(channel), signers, front })
+        Ok(Self { connection: Connection::traced(channel, trace::of_run(config::traceparent().as_deref())), signers, front })
     }
 
     /// Ends front and signer.

@@ -7,10 +7,14 @@ mod duration;
 mod embedded;
 mod failure;
 mod generate;
+mod init;
 mod log;
 mod machine;
 mod output;
+mod remote;
+mod serve;
 mod terminal;
+mod users;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,11 +32,20 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.json;
     start_log(&cli.command);
-    // The key-holding process runs no async runtime.
-    let outcome = if let Command::Signer(args) = &cli.command {
-        embedded::signer(args)
-    } else {
-        machine::check().and_then(|()| with_runtime(cli))
+    let outcome = match &cli.command {
+        // The key-holding process runs no async runtime.
+        Command::Signer(args) => embedded::signer(args),
+        // These take descriptors and shut themselves in before they have a thread.
+        Command::Serve(args) => serve::run(args),
+        Command::Front(args) => serve::front(args),
+        Command::Demo(_)
+        | Command::Key(_)
+        | Command::Sign(_)
+        | Command::Verify(_)
+        | Command::Strip(_)
+        | Command::Inspect(_)
+        | Command::Init(_)
+        | Command::Generate(_) => machine::check().and_then(|()| with_runtime(cli)),
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -61,6 +74,18 @@ fn with_runtime(cli: Cli) -> Result<Exit, Failure> {
 }
 
 fn start_log(command: &Command) {
-    let process = if matches!(command, Command::Signer(_)) { Process::Signer } else { Process::Command };
+    let process = match command {
+        Command::Signer(_) => Process::Signer,
+        Command::Serve(_) => Process::Supervisor,
+        Command::Front(_) => Process::Front,
+        Command::Demo(_)
+        | Command::Key(_)
+        | Command::Sign(_)
+        | Command::Verify(_)
+        | Command::Strip(_)
+        | Command::Inspect(_)
+        | Command::Init(_)
+        | Command::Generate(_) => Process::Command,
+    };
     log::start(process, config::log_filter().as_deref(), config::log_format().as_deref());
 }

@@ -165,18 +165,16 @@ const MAKING_FILE: &str = "making-keys";
 /// All that the signer keeps in its directory beside locks.
 const FILES: [&str; 4] = [ROOT_KEY_FILE, DATA_KEY_FILE, FLOORS_FILE, OPERATIONS_FILE];
 
-/// Makes a root key in a new file, for whoever hands it to the signer as a credential. Leaves one that is there.
+/// Makes root key and data key in the directory, if the signer never had a file in it: for an installation that wants
+/// them before the signer starts.
 ///
 /// # Errors
-/// [`Error::File`], [`Error::Random`], [`Error::Confinement`] (no memory can be locked).
+/// [`Error::File`], [`Error::NotPrivate`], [`Error::Random`], [`Error::Confinement`] (no memory can be locked).
 pub fn make_root_key(directory: &Path) -> Result<(), Error> {
     files::create_private_directory(directory)?;
     files::check_private_directory(directory)?;
     let _lock = Lock::take(directory)?;
-    if directory.join(ROOT_KEY_FILE).symlink_metadata().is_err() {
-        create_root_key(directory)?;
-    }
-    Ok(())
+    prepare(directory, None)
 }
 
 fn read_root_key(directory: &Path, elsewhere: Option<&Path>) -> Result<Sealer, Error> {
