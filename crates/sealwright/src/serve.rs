@@ -16,7 +16,6 @@ mod front;
 mod inherit;
 mod listeners;
 mod notify;
-mod observe;
 mod process;
 mod sandbox;
 mod supervisor;

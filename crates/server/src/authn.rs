@@ -20,6 +20,7 @@ use x509_parser::prelude::FromDer as _;
 
 use crate::clients::Clients;
 use crate::clock;
+use crate::fault::for_peer;
 use crate::policy::{PRINCIPAL_BYTES_MAX, Principal};
 use crate::serial::Serial;
 use crate::tls::Plane;
@@ -104,6 +105,14 @@ impl Caller {
         match &self.inner.who {
             Who::Known(principal) => principal.name(),
             Who::Peer(peer, _) => peer.identity.as_ref().map_or("?", |identity| identity.name.as_str()),
+        }
+    }
+
+    /// A failure as this caller may read it.
+    pub(crate) fn reads(&self, fault: Fault) -> Fault {
+        match &self.inner.who {
+            Who::Known(_) => fault,
+            Who::Peer(..) => for_peer(fault),
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! No label comes from a peer: the values of each label are a list in the code, so a page has a size that is known.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -306,20 +307,19 @@ pub struct Metrics {
     pub reloads: Counter,
     /// Reloads that were refused: what was in force stays.
     pub reloads_refused: Counter,
-    process: Process,
+    process: Arc<Process>,
     started: Instant,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self::new(Process::open())
+        Self::new(Process::opened())
     }
 }
 
 impl Metrics {
-    /// All zero. `process` is opened before the process shuts itself in.
-    #[must_use]
-    pub fn new(process: Process) -> Self {
+    /// All zero.
+    fn new(process: Arc<Process>) -> Self {
         Self {
             requests: Outcomes::new(),
             items: Outcomes::new(),

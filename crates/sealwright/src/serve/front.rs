@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
-use sealwright_server::metrics::listener;
-use sealwright_server::tls::Plane;
+use sealwright_server::metrics::{Process, listener};
 use sealwright_server::{Front, Readiness, Service};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -19,7 +18,6 @@ use super::files::{Files, Loaded};
 use super::inherit::{Listeners, Name};
 use super::listeners;
 use super::notify::Notify;
-use super::observe::Observed;
 use super::sandbox::Sandbox;
 use crate::config as environment;
 use crate::failure::{Exit, Failure};
@@ -93,6 +91,8 @@ impl Start {
         let required = config.signer.require_sandbox || environment::require_sandbox();
         let sandbox =
             Sandbox { store: &config.store, readable: &readable, root: &config.signer.root, required };
+        // Afterwards nothing under /proc opens.
+        let _opened = Process::opened();
         sandbox.enter().map_err(refusal)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
             Failure::failed(format!("cannot start: {error}"), "Raise the process limits.")
@@ -114,20 +114,18 @@ impl Start {
             front = start_front(&loaded) => front?,
         };
         let limits = loaded.config.limits.clone();
-        let service =
-            Service::new(front.clone(), limits, Arc::clone(&loaded.tls), Arc::clone(&loaded.clients));
-        let (tls, shown) = watch::channel(Arc::clone(&loaded.tls));
+        let service = Service::new(front, limits, Arc::clone(&loaded.tls), Arc::clone(&loaded.clients));
         let mut serving = JoinSet::new();
         for listener in listeners.take_tcp(Name::Grpc) {
             let service = service.clone();
             serving.spawn(async move { service.serve(listener).await });
         }
-        let observed = Arc::new(Observed { front, service: service.clone(), tls: shown });
+        let observed: Arc<dyn listener::Source> = Arc::new(service.clone());
         let mut observing = JoinSet::new();
         for socket in listeners.take_tcp(Name::Metrics) {
-            observing.spawn(listener::serve(socket, Arc::clone(&observed) as Arc<dyn listener::Source>));
+            observing.spawn(listener::serve(socket, Arc::clone(&observed)));
         }
-        let mut running = Running { service, notify, loaded, tls, is_told: false };
+        let mut running = Running { service, notify, loaded, is_told: false };
         running.until_stopped(&mut signals, &origin, &mut serving).await
     }
 }
@@ -137,7 +135,6 @@ struct Running {
     service: Service,
     notify: Notify,
     loaded: Loaded,
-    tls: watch::Sender<Arc<Plane>>,
     /// Whether READY was said.
     is_told: bool,
 }
@@ -231,7 +228,7 @@ impl Running {
             tracing::warn!("[limits] were changed: they take effect when the server is started again");
         }
         self.service.reload(Arc::clone(&loaded.tls), Arc::clone(&loaded.clients));
-        self.tls.send_replace(Arc::clone(&loaded.tls));
+        self.service.metrics().reloads.increment();
         let limits = self.loaded.config.limits.clone();
         self.loaded = loaded;
         self.loaded.config.limits = limits;
@@ -240,6 +237,7 @@ impl Running {
     }
 
     fn refuse(&self, failure: &Failure) {
+        self.service.metrics().reloads_refused.increment();
         tracing::error!(
             reason = failure.what,
             advice = failure.advice,

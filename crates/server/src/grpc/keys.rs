@@ -76,8 +76,10 @@ impl Call {
         self.front().metrics.key_call(self.what, failure);
         let (outcome, total) = (failure.map_or("success", Code::name), self.arrived.elapsed());
         let total_ms = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
-        self.span.in_scope(|| tracing::info!(key = self.key, outcome, total_ms, "answered"));
-        done.map(Response::new).map_err(Status::from)
+        let reason = done.as_ref().err().map(tracing::field::display);
+        self.span.in_scope(|| tracing::info!(key = self.key, outcome, reason, total_ms, "answered"));
+        let reads = |fault| self.caller.as_ref().map_or_else(Fault::clone, |caller| caller.reads(fault));
+        done.map(Response::new).map_err(|fault| reads(fault).into())
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
-use sealwright_proto::convert::group::Group;
+use sealwright_proto::convert::group::{Group, GroupResult};
 use sealwright_proto::limits::GROUPS_IN_FLIGHT_MAX;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::trace::TraceId;
@@ -168,12 +168,23 @@ async fn answer<T>(
     let request_id = group.request_id.clone();
     let parsed = Group::parse(group).and_then(|group| Ok((caller.principal()?, group)));
     match parsed {
-        Ok((principal, group)) => sign::sign(&front.inner, &principal, group, gone, course).await.into_wire(),
+        Ok((principal, group)) => {
+            let signed = sign::sign(&front.inner, &principal, group, gone, course).await;
+            readable(signed, caller).into_wire()
+        }
         Err(fault) => {
             turned_away(&front.inner.metrics, &fault);
             refusal(request_id, fault)
         }
     }
+}
+
+fn readable(result: GroupResult, caller: &Caller) -> GroupResult {
+    let reads = |fault| caller.reads(fault);
+    let GroupResult { request_id, outcome } = result;
+    let outcome = outcome.map_err(reads);
+    let outcome = outcome.map(|items| items.into_iter().map(|item| item.map_err(reads)).collect());
+    GroupResult { request_id, outcome }
 }
 
 /// The refusal of a group that could not be parsed, under the id that it came with, cut to its length.

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::{Dir, Mode, OFlags};
 
@@ -30,9 +30,14 @@ pub(super) struct Usage {
 }
 
 impl Process {
+    /// Of this process, opened when this is called for the first time: before it shuts itself in.
+    pub fn opened() -> Arc<Self> {
+        static OPENED: OnceLock<Arc<Process>> = OnceLock::new();
+        Arc::clone(OPENED.get_or_init(|| Arc::new(Self::open())))
+    }
+
     /// Opens what there is.
-    #[must_use]
-    pub fn open() -> Self {
+    fn open() -> Self {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptors = rustix::fs::open("/proc/self/fd", flags, Mode::empty());
         let descriptors = descriptors.and_then(Dir::new).ok().map(Mutex::new);

@@ -76,7 +76,8 @@ impl Course {
             histogram.observe(Duration::from_micros(us.load(Ordering::Relaxed)));
         }
         metrics.request_seconds.observe(total);
-        let failure = first_failure(outcome);
+        let fault = first_failure(outcome);
+        let failure = fault.map(|fault| fault.code);
         metrics.requests.count(failure);
         count_items(metrics, group, outcome);
         tracing::info!(
@@ -86,6 +87,7 @@ impl Course {
             items = group.items.len(),
             signed = signatures(outcome).count(),
             outcome = failure.map_or("success", Code::name),
+            reason = fault.map(tracing::field::display),
             log = indexes(signatures(outcome).map(|signature| signature.log_index)),
             queue_ms = milliseconds(self.queue_us.load(Ordering::Relaxed)),
             signer_ms = milliseconds(self.signer_us.load(Ordering::Relaxed)),
@@ -106,10 +108,10 @@ fn add(sum: &AtomicU64, duration: Duration) {
     sum.fetch_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-fn first_failure(outcome: &Outcomes) -> Option<Code> {
+fn first_failure(outcome: &Outcomes) -> Option<&Fault> {
     match outcome {
-        Ok(items) => items.iter().find_map(|item| item.as_ref().err()).map(|fault| fault.code),
-        Err(fault) => Some(fault.code),
+        Ok(items) => items.iter().find_map(|item| item.as_ref().err()),
+        Err(fault) => Some(fault),
     }
 }
 
