@@ -200,9 +200,13 @@ mod tests {
 
     #[test]
     fn an_entry_that_breaks_a_rule_refuses_the_file_and_is_named() {
-        let named = |text: &str| match Clients::parse(text).unwrap_err() {
-            Error::Client { name, what } => format!("{name} {what}"),
-            other => format!("{other:?}"),
+        let named = |text: &str| {
+            let error = Clients::parse(text).unwrap_err();
+            if let Error::Client { name, what } = &error {
+                format!("{name} {what}")
+            } else {
+                format!("{error:?}")
+            }
         };
         for (text, want) in [
             ("[[client]]\nname = \"\"", "has no name"),

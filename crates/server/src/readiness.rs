@@ -1,6 +1,6 @@
 //! Whether a request would be signed now: asked for real, not remembered from the start.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,15 +36,8 @@ pub struct Readiness {
 impl Readiness {
     /// All parts.
     #[must_use]
-    pub const fn is_ready(&self) -> bool {
-        self.reasons_len() == 0
-    }
-
-    const fn reasons_len(&self) -> usize {
-        self.signer.is_err() as usize
-            + self.store.is_err() as usize
-            + self.log.is_err() as usize
-            + self.disk.is_err() as usize
+    pub fn is_ready(&self) -> bool {
+        self.reasons().next().is_none()
     }
 
     /// Why it is not ready, part by part; for status lines.
@@ -74,12 +67,13 @@ impl Remembered {
 }
 
 async fn ask(front: &Inner) -> Readiness {
-    let (signer, store, log) = tokio::join!(
+    let (signer, store, log, disk) = tokio::join!(
         signer(front),
         part(async { commit(front).await.map_err(|error| error.to_string()) }),
         part(async { front.store.log_head().await.map(|_| ()).map_err(|error| error.to_string()) }),
+        part(disk(front.store_folder.clone())),
     );
-    Readiness { signer, store, log, disk: disk(&front.store_folder) }
+    Readiness { signer, store, log, disk }
 }
 
 async fn part(question: impl Future<Output = Result<(), String>>) -> Result<(), String> {
@@ -95,15 +89,16 @@ async fn signer(front: &Inner) -> Result<(), String> {
 
 /// Writes one row, always the same: an intent that nobody has, because nobody has an empty name.
 async fn commit(front: &Inner) -> Result<(), sealwright_store::Error> {
-    let id =
-        IntentId { principal: String::new(), request_id: Uuid::nil(), attempt: Uuid::now_v7() };
+    let id = IntentId { principal: String::new(), request_id: Uuid::nil(), attempt: Uuid::now_v7() };
     let intent =
         Intent { id, digest: [0; 32], key_id: Uuid::nil(), now_ms: clock::now_ms(), lease_until_ms: 0 };
     front.store.record_intent(intent).await.map(|_| ())
 }
 
-fn disk(store_folder: &Path) -> Result<(), String> {
-    let state = rustix::fs::statvfs(store_folder).map_err(|error| error.to_string())?;
+async fn disk(store_folder: PathBuf) -> Result<(), String> {
+    // A disk that hangs holds up a thread of its own.
+    let state = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&store_folder)).await;
+    let state = state.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let free = state.f_bavail.saturating_mul(state.f_frsize);
     if free < DISK_FREE_BYTES_MIN {
         return Err(format!("{} MiB are free; {} are needed", free >> 20, DISK_FREE_BYTES_MIN >> 20));

@@ -96,6 +96,10 @@ impl Service {
 
     /// Exchanges certificates and clients, both at once. Connections that are open stay, with the new tables in force
     /// from their next call or group on. If the files of TLS are the same as before, tickets stay good.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the service keeps it; whoever made it is done with it"
+    )]
     pub fn reload(&self, tls: Arc<Plane>, clients: impl Into<Arc<Clients>>) {
         let clients = clients.into();
         self.inner.tables.rcu(|old| {

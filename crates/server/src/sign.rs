@@ -68,9 +68,9 @@ async fn answer<T>(
     course.resolved(&key.facts.name);
     // Before anything is written: who has to come again costs the store nothing.
     let turn = gone.unless(front.signer.turn(group.priority, deadline)).await?;
-    let recorded = intent::record(front, principal, group, &authorised, deadline, gone);
-    let recorded = match course.storing(recorded).await? {
-        Intended::New(recorded) => recorded,
+    let recorded = intent::record(front, principal, group, &authorised, turn, deadline, gone);
+    let (recorded, turn) = match course.storing(recorded).await? {
+        Intended::New(recorded, turn) => (recorded, turn),
         Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),
     };
     let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, course).await;

@@ -66,7 +66,8 @@ pub(super) struct Place(#[expect(dead_code, reason = "held")] (OwnedSemaphorePer
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Self {
         let connections_max = limits.connections.max(1);
-        let places = |count: u32| usize::try_from(count.max(1)).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let places =
+            |count: u32| usize::try_from(count.max(1)).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         let handshakes = places(limits.handshakes);
         let lane = handshakes.div_ceil(LANE_SHARE);
         Self {
@@ -168,8 +169,7 @@ mod tests {
     #[tokio::test]
     async fn one_address_takes_a_quarter_of_the_handshakes() {
         let admission = Admission::new(&limits(100, 100, 8));
-        let admitted: Vec<_> =
-            (0..3).map(|_| admission.admit(address("192.0.2.1")).unwrap()).collect();
+        let admitted: Vec<_> = (0..3).map(|_| admission.admit(address("192.0.2.1")).unwrap()).collect();
         let first = admission.place(&admitted[0]).await;
         let _second = admission.place(&admitted[1]).await;
         let third = admission.place(&admitted[2]);

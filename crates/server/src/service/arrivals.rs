@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX;
@@ -62,9 +62,9 @@ pub(super) struct Arriving {
     budget: Budget,
     /// Read from the peer, not let through.
     held: Bytes,
-    /// Of the prefix of the next message.
+    /// Of the next message; let through as a whole, and only when the message may come: a decoder makes room by it.
     prefix: Vec<u8>,
-    /// Bytes of the message that are still to come.
+    /// Bytes of the message that are still to come; 0 before its prefix is complete.
     left: usize,
     place: Place,
 }
@@ -72,7 +72,10 @@ pub(super) struct Arriving {
 enum Place {
     NotNeeded,
     Waiting(Waiting),
-    Taken(#[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, OwnedSemaphorePermit), Pin<Box<Sleep>>),
+    Taken(
+        #[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, OwnedSemaphorePermit),
+        Pin<Box<Sleep>>,
+    ),
 }
 
 impl Arriving {
@@ -80,25 +83,26 @@ impl Arriving {
         Self { body, budget, held: Bytes::new(), prefix: Vec::new(), left: 0, place: Place::NotNeeded }
     }
 
-    /// The next part of what is held that may go through: up to the end of a message, or of a prefix.
-    fn next(&mut self) -> Option<Bytes> {
-        if self.held.is_empty() {
-            return None;
+    /// Takes what is held up to the end of a prefix, and asks for a place by it.
+    fn read_prefix(&mut self) {
+        let missing = PREFIX_BYTES.saturating_sub(self.prefix.len());
+        let part = self.held.split_to(self.held.len().min(missing));
+        self.prefix.extend_from_slice(&part);
+        let Some([_, length @ ..]) = self.prefix.first_chunk::<PREFIX_BYTES>() else { return };
+        self.left = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        // One over the limit is refused by its prefix, and needs no place.
+        if self.left > SMALL_BYTES_MAX && self.left <= GRPC_MESSAGE_BYTES_MAX {
+            self.place = Place::Waiting(Box::pin(self.budget.clone().place()));
         }
-        if self.left == 0 {
-            let part = self.held.split_to(self.held.len().min(PREFIX_BYTES.saturating_sub(self.prefix.len())));
-            self.prefix.extend_from_slice(&part);
-            if self.prefix.len() == PREFIX_BYTES {
-                let mut prefix = self.prefix.as_slice();
-                prefix.advance(1);
-                self.left = usize::try_from(prefix.get_u32()).unwrap_or(usize::MAX);
-                self.prefix.clear();
-                // One over the limit is refused by its prefix, and needs no place.
-                if self.left > SMALL_BYTES_MAX && self.left <= GRPC_MESSAGE_BYTES_MAX {
-                    self.place = Place::Waiting(Box::pin(self.budget.clone().place()));
-                }
-            }
-            return Some(part);
+    }
+
+    /// The next part of what is held that may go through.
+    fn next(&mut self) -> Option<Bytes> {
+        if self.prefix.len() == PREFIX_BYTES {
+            return Some(std::mem::take(&mut self.prefix).into());
+        }
+        if self.left == 0 || self.held.is_empty() {
+            return None;
         }
         let part = self.held.split_to(self.held.len().min(self.left));
         self.left = self.left.saturating_sub(part.len());
@@ -141,6 +145,10 @@ impl Body for Arriving {
             if let Some(part) = self.next() {
                 return Poll::Ready(Some(Ok(Frame::data(part))));
             }
+            if !self.held.is_empty() {
+                self.read_prefix();
+                continue;
+            }
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
                 let late = ready!(self.poll_late(context));
                 return Poll::Ready(Some(Err(late.into())));
@@ -148,12 +156,17 @@ impl Body for Arriving {
             match frame.transpose()?.map(Frame::into_data) {
                 Some(Ok(data)) => self.held = data,
                 Some(Err(other)) => return Poll::Ready(Some(Ok(other))),
+                // Half a prefix goes through as it is: the decoder says that something is missing.
+                None if !self.prefix.is_empty() => {
+                    let rest = std::mem::take(&mut self.prefix);
+                    return Poll::Ready(Some(Ok(Frame::data(rest.into()))));
+                }
                 None => return Poll::Ready(None),
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.body.is_end_stream()
+        self.held.is_empty() && self.prefix.is_empty() && self.body.is_end_stream()
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use rustls::HandshakeKind;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::activity::Activity;
 use super::stall::Watched;
 use super::{Accepted, Inner, arrivals, handler, http2};
 use crate::authn::{Caller, Peer, Phase};
@@ -95,6 +96,12 @@ async fn establish(
     Some((stream, peer))
 }
 
+/// Waits until a connection that was asked to leave has had its time, and has no request open.
+async fn quiet(activity: &Activity) {
+    sleep(LEAVE_MAX).await;
+    activity.idle(LEAVE_MAX).await;
+}
+
 /// HTTP/2 until the peer, idleness or the end of the service ends it.
 async fn serve(
     inner: &Arc<Inner>,
@@ -104,7 +111,7 @@ async fn serve(
 ) {
     let limits = &inner.limits;
     let caller = Caller::peer(peer, Arc::clone(&inner.tables), phase.clone());
-    let activity = Arc::new(super::activity::Activity::default());
+    let activity = Arc::new(Activity::default());
     let budget = arrivals::Budget::new(Arc::clone(&inner.front.inner.arrivals), limits.stall());
     let handler = handler::Handler::new(inner.routes.clone(), caller, Arc::clone(&activity), budget);
     let http = http2(limits).serve_connection(TokioIo::new(stream), handler);
@@ -130,7 +137,7 @@ async fn serve(
                     inner.front.inner.metrics.closed(Closed::Drain);
                     return;
                 }
-                () = activity.idle(LEAVE_MAX) => return,
+                () = quiet(&activity) => return,
             }
         }
     };

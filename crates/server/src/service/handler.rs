@@ -26,12 +26,7 @@ pub(super) struct Handler {
 }
 
 impl Handler {
-    pub(super) const fn new(
-        routes: Routes,
-        caller: Caller,
-        activity: Arc<Activity>,
-        budget: Budget,
-    ) -> Self {
+    pub(super) const fn new(routes: Routes, caller: Caller, activity: Arc<Activity>, budget: Budget) -> Self {
         Self { routes, caller, activity, budget }
     }
 }

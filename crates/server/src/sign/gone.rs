@@ -34,3 +34,25 @@ impl<T> Gone<T> {
 fn went_away() -> Fault {
     Fault::new(Code::DeadlineExceeded, "the client went away before the request was recorded")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_begun_for_a_client_that_went_away() {
+        let (answers, client) = mpsc::channel::<()>(1);
+        let gone = Gone::new(answers);
+        assert_eq!(gone.unless(async { Ok(7) }).await, Ok(7));
+        gone.check().unwrap();
+        let waiting = gone.unless(std::future::pending::<Result<(), Fault>>());
+        tokio::pin!(waiting);
+        let is_pending =
+            tokio::select! { biased; _ = &mut waiting => false, () = std::future::ready(()) => true };
+        assert!(is_pending);
+        drop(client);
+        assert_eq!(waiting.await.unwrap_err().code, Code::DeadlineExceeded);
+        assert!(gone.check().is_err());
+        assert!(gone.unless(async { Ok(7) }).await.is_err());
+    }
+}

@@ -14,6 +14,7 @@ use crate::clock;
 use crate::fault::from_store;
 use crate::policy::{Authorised, Principal};
 use crate::sign::gone::Gone;
+use crate::signer_client::Turn;
 
 /// How long after a request's own deadline its intent stays ours, milliseconds: an append that began in time may
 /// wait for the store. After that a retry takes over.
@@ -43,7 +44,8 @@ impl Recorded {
 
 /// A request is new, or has its answer.
 pub(super) enum Intended {
-    New(Recorded),
+    /// With a place in the queue to the signer.
+    New(Recorded, Turn),
     Answered(Vec<ItemOutcome>),
 }
 
@@ -51,12 +53,13 @@ pub(super) enum Intended {
 ///
 /// # Errors
 /// [`Code::RequestConflict`] for other content under the same id; [`Code::DeadlineExceeded`] while another attempt
-/// still works on it; those of the store.
+/// still works on it; [`Code::Overloaded`]; those of the store.
 pub(super) async fn record<T>(
     front: &Inner,
     principal: &Arc<Principal>,
     group: &Group,
     authorised: &Authorised,
+    turn: Turn,
     deadline: Instant,
     gone: &Gone<T>,
 ) -> Result<Intended, Fault> {
@@ -68,11 +71,19 @@ pub(super) async fn record<T>(
     let (key_id, generation) = (authorised.key_id(), authorised.generation());
     let digest = group.fingerprint();
     let mut pause = WAIT_FIRST;
+    let mut first_turn = Some(turn);
     loop {
         gone.check()?;
         if deadline <= Instant::now() {
-            return Err(Fault::new(Code::DeadlineExceeded, "the request's time was over before its turn came"));
+            return Err(Fault::new(
+                Code::DeadlineExceeded,
+                "the request's time was over before its turn came",
+            ));
         }
+        let turn = match first_turn.take() {
+            Some(turn) => turn,
+            None => gone.unless(front.signer.turn(group.priority, deadline)).await?,
+        };
         let now_ms = clock::now_ms();
         let lease_until_ms = now_ms
             .saturating_add(milliseconds(deadline.saturating_duration_since(Instant::now())))
@@ -80,14 +91,16 @@ pub(super) async fn record<T>(
         let intent = Intent { id: id.clone(), digest, key_id, now_ms, lease_until_ms };
         match front.store.record_intent(intent).await.map_err(from_store)? {
             sealwright_store::Recorded::New => {
-                return Ok(Intended::New(Recorded { id, key_id, generation, principal: Arc::clone(principal) }));
+                let recorded = Recorded { id, key_id, generation, principal: Arc::clone(principal) };
+                return Ok(Intended::New(recorded, turn));
             }
             sealwright_store::Recorded::Replayed(outcomes) => return Ok(Intended::Answered(outcomes)),
             sealwright_store::Recorded::Conflict => {
                 let message = format!("the request id {} was used for other content", group.request_id);
                 return Err(Fault::new(Code::RequestConflict, message));
             }
-            sealwright_store::Recorded::InFlight => (),
+            // Who waits for another attempt keeps no place from others.
+            sealwright_store::Recorded::InFlight => drop(turn),
         }
         let wake = Instant::now().checked_add(pause).unwrap_or(deadline);
         if wake >= deadline {

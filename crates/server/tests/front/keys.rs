@@ -167,7 +167,9 @@ async fn who_has_a_grant_sees_those_keys_and_is_told_nothing_of_others() {
     assert_eq!(names, ["a", "b", "d"]);
     let mut describe = async |key: &str| {
         let described = keys.describe(DescribeKeyRequest { key: key.to_owned() }).await;
-        described.map(|key| key.into_inner().name).map_err(|status| (code(&status), status.message().to_owned()))
+        described
+            .map(|key| key.into_inner().name)
+            .map_err(|status| (code(&status), status.message().to_owned()))
     };
     assert_eq!(describe("b").await.unwrap(), "b");
     assert_eq!(describe(&made[1].fingerprint).await.unwrap(), "b");
