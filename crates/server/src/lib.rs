@@ -165,6 +165,16 @@ impl Front {
         service::serve_stream(self, stream, principal).await;
     }
 
+    /// For the only front of its store, once, before it serves: requests that the front before it had in hand when it
+    /// was killed are free for their retries at once, not when their leases end. Safe even if that one still lives:
+    /// it can append no log entry for a request that it has lost.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn take_over(&self) -> Result<(), Error> {
+        Ok(self.inner.store.release_unanswered_intents().await?)
+    }
+
     /// Whether a request would be signed now. Asked for real, at most once a second.
     pub async fn readiness(&self) -> Arc<Readiness> {
         self.inner.readiness.readiness(&self.inner).await

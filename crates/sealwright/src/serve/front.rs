@@ -266,9 +266,14 @@ impl Running {
 async fn start_front(loaded: &Loaded) -> Result<Front, Failure> {
     let config = &loaded.config;
     let launcher = sealwright_server::connecting(config.signer.socket.clone(), config.signer.uid);
-    Front::start_with(config.limits.front(), &config.store, launcher)
+    let started = async {
+        let front = Front::start_with(config.limits.front(), &config.store, launcher).await?;
+        front.take_over().await?;
+        Ok(front)
+    };
+    started
         .await
-        .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
+        .map_err(|error: sealwright_server::Error| Failure::failed(Failure::chain(&error), error.advice()))
 }
 
 /// For as long as nothing else says that this process lives. Never ends.
