@@ -20,6 +20,9 @@ const NEEDED: &[(&str, &str)] = &[
     ("getfattr", "attr"),
     ("setfattr", "attr"),
     ("python3", "python3"),
+    ("dnf", "dnf"),
+    ("createrepo_c", "createrepo-c"),
+    ("ip", "iproute2"),
 ];
 
 /// Installs what is missing; does nothing where everything is there.
