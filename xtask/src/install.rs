@@ -22,6 +22,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("python3", "python3"),
     ("dnf", "dnf"),
     ("createrepo_c", "createrepo-c"),
+    ("openssl", "openssl"),
     ("ip", "iproute2"),
 ];
 
