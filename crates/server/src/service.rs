@@ -165,7 +165,10 @@ where
     let activity = Arc::default();
     let budget = arrivals::Budget::new(Arc::clone(&front.inner.arrivals), Limits::default().stall());
     let handler = handler::Handler::new(grpc::routes(front), caller, activity, budget);
-    let served = http2(&Limits::default()).serve_connection(TokioIo::new(stream), handler).await;
+    let mut http = http2(&Limits::default());
+    // Both ends may have stood still together (Ctrl-Z): that is no peer that is gone.
+    http.keep_alive_interval(None);
+    let served = http.serve_connection(TokioIo::new(stream), handler).await;
     if let Err(error) = served {
         tracing::debug!(%error, "a stream in this process ended");
     }

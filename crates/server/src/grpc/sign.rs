@@ -83,6 +83,7 @@ impl Groups {
         while let Some(place) = self.place().await {
             let group = tokio::select! {
                 biased;
+                () = self.answers.closed() => return,
                 group = groups.message() => group,
                 () = self.finished() => {
                     // Groups that are on their way get this instead of an answer, and are sent again elsewhere.

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use hyper::body::Incoming;
 use sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
@@ -57,8 +56,8 @@ impl Budget {
 type Waiting = Pin<Box<dyn Future<Output = io::Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)>> + Send>>;
 
 /// The body of one request, as its messages are let through.
-pub(super) struct Arriving {
-    body: Incoming,
+pub(super) struct Arriving<B> {
+    body: B,
     budget: Budget,
     /// Read from the peer, not let through.
     held: Bytes,
@@ -78,8 +77,8 @@ enum Place {
     ),
 }
 
-impl Arriving {
-    pub(super) const fn new(body: Incoming, budget: Budget) -> Self {
+impl<B> Arriving<B> {
+    pub(super) const fn new(body: B, budget: Budget) -> Self {
         Self { body, budget, held: Bytes::new(), prefix: Vec::new(), left: 0, place: Place::NotNeeded }
     }
 
@@ -132,7 +131,11 @@ impl Arriving {
     }
 }
 
-impl Body for Arriving {
+impl<B> Body for Arriving<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     type Data = Bytes;
     type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -153,7 +156,7 @@ impl Body for Arriving {
                 let late = ready!(self.poll_late(context));
                 return Poll::Ready(Some(Err(late.into())));
             };
-            match frame.transpose()?.map(Frame::into_data) {
+            match frame.transpose().map_err(Into::into)?.map(Frame::into_data) {
                 Some(Ok(data)) => self.held = data,
                 Some(Err(other)) => return Poll::Ready(Some(Ok(other))),
                 // Half a prefix goes through as it is: the decoder says that something is missing.
@@ -168,5 +171,99 @@ impl Body for Arriving {
 
     fn is_end_stream(&self) -> bool {
         self.held.is_empty() && self.prefix.is_empty() && self.body.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::{BodyExt as _, StreamBody};
+    use tokio::sync::mpsc;
+    use tokio_stream::wrappers::ReceiverStream;
+
+    use super::*;
+
+    /// A body of these parts, that then ends or stays open.
+    fn body(
+        parts: Vec<Bytes>,
+    ) -> (mpsc::Sender<Result<Frame<Bytes>, Infallible>>, impl Body<Data = Bytes, Error = Infallible> + Unpin)
+    {
+        let (sender, receiver) = mpsc::channel(parts.len().max(1));
+        for part in parts {
+            sender.try_send(Ok(Frame::data(part))).unwrap();
+        }
+        (sender, StreamBody::new(ReceiverStream::new(receiver)))
+    }
+
+    fn message(len: usize) -> Vec<u8> {
+        let mut message = vec![0];
+        message.extend(u32::try_from(len).unwrap().to_be_bytes());
+        message.extend((0..len).map(|index| index.to_le_bytes()[0]));
+        message
+    }
+
+    fn budget() -> Budget {
+        Budget::new(total(), Duration::from_secs(60))
+    }
+
+    #[tokio::test]
+    async fn what_goes_in_comes_out_however_it_is_cut() {
+        let lengths = [0, 1, SMALL_BYTES_MAX, SMALL_BYTES_MAX + 1, 0, 100_000, 7];
+        let mut all: Vec<u8> = lengths.into_iter().flat_map(message).collect();
+        // And a prefix that is not complete.
+        all.extend([0, 0, 0]);
+        let all = Bytes::from(all);
+        for cut in [1, 2, 3, 4, 5, 6, 7, 1000, 16_389, 16_390, 65_536, all.len()] {
+            let mut parts = Vec::new();
+            let mut rest = all.clone();
+            while !rest.is_empty() {
+                parts.push(rest.split_to(cut.min(rest.len())));
+            }
+            let (sender, body) = body(parts);
+            drop(sender);
+            let budget = budget();
+            let out = Arriving::new(body, budget.clone()).collect().await.unwrap().to_bytes();
+            assert!(out == all, "{cut}");
+            assert_eq!(budget.of_connection.available_permits(), 1, "{cut}");
+            assert_eq!(budget.total.available_permits(), LARGE_MESSAGES_MAX, "{cut}");
+        }
+    }
+
+    #[tokio::test]
+    async fn of_two_large_messages_of_one_connection_the_second_waits_with_its_prefix() {
+        let budget = budget();
+        let large = Bytes::from(message(SMALL_BYTES_MAX + 1));
+        let (_open, first) = body(vec![large.slice(..large.len() - 1)]);
+        let (_open_too, second) = body(vec![large.clone()]);
+        let mut first = Arriving::new(first, budget.clone());
+        let mut second = Arriving::new(second, budget.clone());
+        let mut taken = 0;
+        while taken < large.len() - 1 {
+            taken += first.frame().await.unwrap().unwrap().into_data().unwrap().len();
+        }
+        let waits = tokio::time::timeout(Duration::from_millis(50), second.frame()).await;
+        assert!(waits.is_err(), "nothing of it goes through, not even its length");
+        drop(first);
+        assert_eq!(second.frame().await.unwrap().unwrap().into_data().unwrap().len(), PREFIX_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_large_message_that_does_not_end_in_time_fails_and_a_small_one_does_not() {
+        let budget = Budget::new(total(), Duration::from_millis(10));
+        for (len, fails) in [(SMALL_BYTES_MAX + 1, true), (SMALL_BYTES_MAX, false)] {
+            let begun = Bytes::from(message(len)).slice(..100);
+            let (_open, begun) = body(vec![begun]);
+            let mut arriving = Arriving::new(begun, budget.clone());
+            let failed = async {
+                while let Some(frame) = arriving.frame().await {
+                    if frame.is_err() {
+                        return;
+                    }
+                }
+            };
+            let failed = tokio::time::timeout(Duration::from_millis(300), failed).await.is_ok();
+            assert_eq!(failed, fails, "{len}");
+        }
     }
 }

@@ -212,3 +212,42 @@ fn milliseconds_until(deadline: Instant) -> Option<u32> {
     let left = deadline.saturating_duration_since(Instant::now()).as_millis();
     Some(u32::try_from(left).unwrap_or(u32::MAX).max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue that nobody empties.
+    fn queue() -> (Queue, Queues) {
+        let (interactive, interactive_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
+        let (batch, batch_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
+        (
+            Queue { interactive, batch },
+            Queues { interactive: interactive_queue, batch: batch_queue, left_over: None },
+        )
+    }
+
+    fn in_a_while() -> Instant {
+        Instant::now().checked_add(Duration::from_secs(60)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn above_its_places_a_group_is_told_to_come_again_and_the_other_priority_goes_on() {
+        let (queue, _queues) = queue();
+        let mut turns = Vec::new();
+        for _ in 0..GROUPS_QUEUED_MAX {
+            turns.push(queue.turn(Priority::Batch, in_a_while()).await.unwrap());
+        }
+        let begun = Instant::now();
+        let Err(refused) = queue.turn(Priority::Batch, in_a_while()).await else {
+            panic!("a place too many")
+        };
+        assert_eq!((refused.code, refused.retry_after_ms), (Code::Overloaded, Some(COME_AGAIN_MS)));
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+        let Err(late) = queue.turn(Priority::Batch, Instant::now()).await else { panic!("a place too many") };
+        assert_eq!(late.code, Code::DeadlineExceeded);
+        assert!(queue.turn(Priority::Interactive, in_a_while()).await.is_ok());
+        turns.pop();
+        assert!(queue.turn(Priority::Batch, in_a_while()).await.is_ok());
+    }
+}

@@ -224,3 +224,72 @@ async fn a_client_without_a_certificate_that_is_never_done_is_no_client() {
     }
     assert!(describe(&bench.client("build").await).await.is_ok());
 }
+
+async fn raw(
+    bench: &Bench,
+) -> (h2::client::SendRequest<Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
+    let config = bench.config(&bench.authority.client("build"));
+    let tls = crate::bench::tls(bench.address, &config).await.unwrap();
+    let (send, connection) = h2::client::handshake(tls).await.unwrap();
+    (send, tokio::spawn(connection))
+}
+
+fn request() -> http::request::Builder {
+    Request::post("http://localhost/sealwright.v1.Signing/Sign")
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+}
+
+#[tokio::test]
+async fn streams_that_are_opened_and_reset_at_once_leave_nothing_behind() {
+    let bench = bench(Limits::default()).await;
+    let (mut send, connection) = raw(&bench).await;
+    for _ in 0..5_000 {
+        let Ok(ready) = send.clone().ready().await else { break };
+        send = ready;
+        let Ok((_response, mut body)) = send.send_request(request().body(()).unwrap(), false) else { break };
+        body.send_reset(h2::Reason::CANCEL);
+    }
+    assert_eq!(sign(&bench.client("build").await, &group(b"x")).await, Ok(1));
+    assert_eq!(bench.service.metrics().requests_in_flight.value(), 0);
+    drop(send);
+    let _ = connection.await;
+    let metrics = bench.service.metrics();
+    eventually("it has left", || metrics.connections_open.value() == 0).await;
+}
+
+#[tokio::test]
+async fn headers_over_the_limit_end_the_request_and_nothing_else() {
+    let bench = bench(Limits::default()).await;
+    let (send, _connection) = raw(&bench).await;
+    let mut send = send.ready().await.unwrap();
+    let long = request().header("x", "a".repeat(20 << 10)).body(()).unwrap();
+    let (response, _body) = send.send_request(long, true).unwrap();
+    let refused = match response.await {
+        Ok(response) => response.status() == http::StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Err(_) => true,
+    };
+    assert!(refused);
+    assert_eq!(sign(&bench.client("build").await, &group(b"x")).await, Ok(1));
+}
+
+#[tokio::test]
+async fn a_connection_has_so_many_requests_at_once() {
+    let mut limits = Limits::default();
+    limits.streams_per_connection = 2;
+    let bench = bench(limits).await;
+    let (mut send, _connection) = raw(&bench).await;
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        send = send.ready().await.unwrap();
+        let (response, body) = send.send_request(request().body(()).unwrap(), false).unwrap();
+        open.push((response.await.unwrap(), body));
+    }
+    assert_eq!(send.current_max_send_streams(), 2);
+    send = send.ready().await.unwrap();
+    let (mut third, _body) = send.send_request(request().body(()).unwrap(), false).unwrap();
+    let waits = tokio::time::timeout(Duration::from_millis(200), &mut third).await;
+    assert!(waits.is_err(), "it waits on the client's side");
+    open.clear();
+    assert_eq!(third.await.unwrap().status(), 200);
+}
