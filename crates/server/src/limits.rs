@@ -10,7 +10,8 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once. One that is idle costs a descriptor and about 20 KiB.
+    /// Connections at once. One that is idle costs a descriptor and less than 35 KiB (measured with
+    /// both ends in one process).
     pub connections: u32,
     /// Connections of one address at once; for IPv6, of one /64. Less than [`Self::connections`] where one machine
     /// must not be able to take all.
