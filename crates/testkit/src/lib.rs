@@ -17,4 +17,5 @@
 pub mod fixtures;
 pub mod rpm;
 pub mod sealwright;
+pub mod server;
 pub mod tools;
