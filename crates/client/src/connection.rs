@@ -10,6 +10,7 @@ mod stream;
 pub mod trace;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
@@ -22,6 +23,7 @@ use sealwright_proto::v1;
 use tokio::sync::Semaphore;
 use tonic::transport::Channel;
 
+use crate::batch::Stop;
 use crate::connection::lines::Lines;
 use crate::connection::remote::Remote;
 use crate::error::{Code, Error};
@@ -113,6 +115,7 @@ impl Connection {
     }
 
     fn over(lines: Lines) -> Self {
+        tracing::info!(trace_id = %lines.trace().trace_id, "a run begins");
         Self { lines: Arc::new(lines), in_flight: Arc::new(Semaphore::new(limits::GROUPS_IN_FLIGHT_MAX)) }
     }
 
@@ -130,6 +133,33 @@ impl Connection {
     /// # Errors
     /// The group was refused as a whole, the connection was lost for good, or the answer breaks a rule.
     pub async fn sign(&self, group: &Group) -> Result<Answer, Error> {
+        self.sign_unless_stopped(group, None).await
+    }
+
+    /// The same; a stop ends it as long as no server was asked. After that there may be a signature, and its answer is
+    /// waited for.
+    ///
+    /// # Errors
+    /// Those of [`Self::sign`]; [`Error::Stopped`].
+    pub async fn sign_unless_stopped(&self, group: &Group, stop: Option<&Stop>) -> Result<Answer, Error> {
+        let asked = AtomicBool::new(false);
+        let stopped = async {
+            match stop {
+                Some(stop) => stop.asked().await,
+                None => std::future::pending().await,
+            }
+            if asked.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = self.ask(group, &asked) => answer,
+            () = stopped => Err(Error::Stopped),
+        }
+    }
+
+    async fn ask(&self, group: &Group, asked: &AtomicBool) -> Result<Answer, Error> {
         let _permit =
             self.in_flight.acquire().await.map_err(|_| Error::Internal("the connection was closed"))?;
         let id = uuid::Uuid::now_v7();
@@ -142,7 +172,7 @@ impl Connection {
             let left = PATIENCE.saturating_sub(begun.elapsed());
             message.deadline_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1);
             sent_bytes = sent_bytes.saturating_add(len);
-            let outcome = self.attempt(&message, id.into_bytes(), left.saturating_add(GRACE)).await;
+            let outcome = self.attempt(&message, id.into_bytes(), left.saturating_add(GRACE), asked).await;
             let outcome = outcome
                 .and_then(|(result, server)| results(result, group.items.len()).map(|items| (items, server)));
             let again = match &outcome {
@@ -173,6 +203,7 @@ impl Connection {
         message: &v1::SignGroup,
         id: [u8; 16],
         patience: Duration,
+        asked: &AtomicBool,
     ) -> Result<(v1::SignGroupResult, Option<Arc<str>>), Error> {
         let begun = Instant::now();
         let found = async {
@@ -186,6 +217,7 @@ impl Connection {
         let found = tokio::time::timeout(patience, found).await;
         let (line, stream) = found.map_err(|_| stream::no_answer(patience))??;
         let left = patience.saturating_sub(begun.elapsed());
+        asked.store(true, Ordering::Relaxed);
         let outcome = stream.ask(message.clone(), id, left).await.and_then(refusal_of_group);
         if let Err(error) = &outcome {
             self.lines.learn(&line, error).await;
@@ -251,18 +283,17 @@ impl Again {
 
 /// Whether, and after what, the group is sent again; `None` if that cannot help.
 pub(crate) fn retry_of(error: &Error) -> Option<Again> {
-    match error {
-        Error::Server(fault) => {
-            let hint_ms = fault.retry_after_ms.map_or(BACKOFF_MS, u64::from);
-            let of_the_way = matches!(fault.code, Code::ShuttingDown | Code::SignerGone | Code::Overloaded);
-            (fault.code.is_retryable() && hint_ms <= BACKOFF_MS_MAX).then_some(Again { hint_ms, of_the_way })
-        }
-        Error::Unreachable { tried } if !tried.iter().any(|tried| tried.why.passes()) => None,
-        Error::Unreachable { .. } | Error::ConnectionLost { .. } => {
-            Some(Again { hint_ms: BACKOFF_MS, of_the_way: true })
-        }
-        _ => None,
+    if let Error::Server(fault) = error {
+        let hint_ms = fault.retry_after_ms.map_or(BACKOFF_MS, u64::from);
+        let of_the_way = matches!(fault.code, Code::ShuttingDown | Code::SignerGone | Code::Overloaded);
+        return (fault.code.is_retryable() && hint_ms <= BACKOFF_MS_MAX)
+            .then_some(Again { hint_ms, of_the_way });
     }
+    let passes = match error.reach() {
+        Some(tried) => tried.iter().any(|tried| tried.why.passes()),
+        None => matches!(error, Error::ConnectionLost { .. }),
+    };
+    passes.then_some(Again { hint_ms: BACKOFF_MS, of_the_way: true })
 }
 
 /// A group is sent again if one of its items asks for it: the others come from the server's memory.

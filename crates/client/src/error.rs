@@ -562,6 +562,12 @@ impl Error {
         }
     }
 
+    /// The addresses that were tried, if none served.
+    #[must_use]
+    pub fn reach(&self) -> Option<&[Tried]> {
+        if let Self::Unreachable { tried } = self { Some(tried) } else { None }
+    }
+
     /// The server's code, if the server said it.
     #[must_use]
     pub const fn server_code(&self) -> Option<Code> {

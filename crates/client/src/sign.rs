@@ -264,7 +264,7 @@ impl Signer {
         };
         let name = entry.shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let group = self.group(&pending.prepared, name, trail.size);
-        let answer = self.connection.sign(&group).await?;
+        let answer = self.connection.sign_unless_stopped(&group, part.stop).await?;
         trail.sent_bytes = answer.sent_bytes;
         trail.request_id = Some(answer.request_id.clone());
         trail.server.clone_from(&answer.server);

@@ -21,6 +21,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use rcgen::date_time_ymd;
+use sealwright_client::batch::Stop;
 use sealwright_client::connection::{Connection, Group, Priority};
 use sealwright_client::error::{CredentialFault, Error, Unreached};
 use sealwright_crypto::algorithm::HashAlgorithm;
@@ -188,6 +189,33 @@ async fn a_server_that_comes_back_is_found_again_and_no_request_is_lost() {
 }
 
 #[tokio::test]
+async fn a_stop_ends_the_wait_for_a_server_that_was_never_asked_and_not_the_wait_for_an_answer() {
+    let authority = Authority::new();
+    let client = authority.client("build-7");
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (level, receiver) = tokio::sync::watch::channel(0);
+    let stop = Stop::from_level(receiver);
+    let away = client.connect(&[format!("https://{gone}")]);
+    let waiting = tokio::spawn({
+        let stop = stop.clone();
+        async move { away.sign_unless_stopped(&group(), Some(&stop)).await }
+    });
+    let service = Service::failing(Fault::LostOnce);
+    let server = Machine::start(&authority, server_params(&["localhost"]), service.clone()).await;
+    let asked = client.connect(&[server.url("localhost")]);
+    let answered = tokio::spawn({
+        let stop = stop.clone();
+        async move { asked.sign_unless_stopped(&group(), Some(&stop)).await }
+    });
+    while service.asked.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    level.send_replace(1);
+    assert!(matches!(waiting.await.unwrap(), Err(Error::Stopped)));
+    assert!(answered.await.unwrap().unwrap().items[0].is_ok(), "asked before: it may be signed already");
+}
+
+#[tokio::test]
 async fn when_the_user_goes_the_server_sees_the_stream_end() {
     let authority = Authority::new();
     let client = authority.client("build-7");
@@ -233,7 +261,7 @@ async fn each_fault_of_our_own_files_is_named_with_the_file() {
     let of = |from, to| {
         let mut params = machine::client_params("c");
         (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 1, 1));
-        authority.client_with(params)
+        authority.client_with(&params)
     };
     let (what, why) = load(&of(2019, 2020));
     assert_eq!((what, why.to_string().contains("expired on 2020-01-01")), ("client certificate", true));

@@ -56,9 +56,19 @@ fn secrets_are_for_their_owner_whatever_the_umask_is_and_front_may_read_its_conf
         let made = Ran::from(tools::run(&mut sh));
         assert_eq!(made.code, Some(0), "{}", made.text());
         for (name, want) in [
-            ("", 0o700), ("ca", 0o700), ("ca/ca.key", 0o600), ("ca/issued.tsv", 0o600), ("tls/server.key", 0o600),
-            ("tls/server.pem", 0o644), ("server.toml", 0o640), ("clients.toml", 0o640), ("clients", 0o700),
-            ("clients/admin", 0o700), ("clients/admin/client.key", 0o600), ("root", 0o700), ("root/root.key", 0o600),
+            ("", 0o700),
+            ("ca", 0o700),
+            ("ca/ca.key", 0o600),
+            ("ca/issued.tsv", 0o600),
+            ("tls/server.key", 0o600),
+            ("tls/server.pem", 0o644),
+            ("server.toml", 0o640),
+            ("clients.toml", 0o640),
+            ("clients", 0o700),
+            ("clients/admin", 0o700),
+            ("clients/admin/client.key", 0o600),
+            ("root", 0o700),
+            ("root/root.key", 0o600),
             ("store", 0o700),
         ] {
             assert_eq!(mode(&server.join(name)), want, "umask {umask}: {name}");
@@ -108,7 +118,9 @@ fn the_certificates_are_what_openssl_and_the_rules_say() {
         assert!(ca.contains(want), "{want}: {ca}");
     }
     let server = openssl("tls/server.pem");
-    for want in ["TLS Web Server Authentication", "DNS:sign.example, IP Address:192.0.2.7", "Digital Signature"] {
+    for want in
+        ["TLS Web Server Authentication", "DNS:sign.example, IP Address:192.0.2.7", "Digital Signature"]
+    {
         assert!(server.contains(want), "{want}: {server}");
     }
     assert!(!server.contains("Client Authentication"));
@@ -155,14 +167,17 @@ fn a_client_is_added_renewed_and_revoked_and_what_a_person_wrote_stays() {
 #[test]
 fn a_renewed_server_certificate_has_the_names_before_or_those_given_over_the_same_key() {
     let site = Site::new(&["--name", "localhost"]);
-    let (key, certificate) = (site.directory().join("tls/server.key"), site.directory().join("tls/server.pem"));
+    let (key, certificate) =
+        (site.directory().join("tls/server.key"), site.directory().join("tls/server.pem"));
     let (key_before, certificate_before) = (fs::read(&key).unwrap(), fs::read(&certificate).unwrap());
     assert_eq!(site.init(&["--renew-server"]).code, Some(0));
     assert_ne!(fs::read(&certificate).unwrap(), certificate_before);
     assert_eq!(fs::read(&key).unwrap(), key_before);
     let names = || {
         let text = tools::succeed(
-            Command::new("openssl").args(["x509", "-noout", "-ext", "subjectAltName", "-in"]).arg(&certificate),
+            Command::new("openssl")
+                .args(["x509", "-noout", "-ext", "subjectAltName", "-in"])
+                .arg(&certificate),
         );
         String::from_utf8(text).unwrap()
     };
@@ -193,9 +208,13 @@ fn two_users_get_what_is_theirs_and_the_server_signs_with_them() {
     let at = |name: &str| fs::metadata(site.directory().join(name)).unwrap().uid();
     let (front, signer) = (at("store"), at("root"));
     assert!(front != 0 && signer != 0 && front != signer);
-    for (name, owner) in
-        [("tls/server.key", front), ("root/root.key", signer), ("ca/ca.key", 0), ("server.toml", 0), ("clients", 0)]
-    {
+    for (name, owner) in [
+        ("tls/server.key", front),
+        ("root/root.key", signer),
+        ("ca/ca.key", 0),
+        ("server.toml", 0),
+        ("clients", 0),
+    ] {
         assert_eq!(at(name), owner, "{name}");
     }
     let text = fs::read_to_string(site.directory().join("server.toml")).unwrap();

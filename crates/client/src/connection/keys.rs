@@ -149,7 +149,7 @@ enum Repeat {
 }
 
 /// How often a call is made.
-const CALLS_MAX: u32 = 3;
+const CALLS_MAX: u32 = 4;
 
 impl Connection {
     /// Makes a key.

@@ -91,7 +91,7 @@ impl Signer {
         let group = self.group(&prepared, NAME.to_owned(), read_bytes);
         let mut answer = tokio::select! {
             biased;
-            answer = self.connection.sign(&group) => answer?,
+            answer = self.connection.sign_unless_stopped(&group, Some(stop)) => answer?,
             () = stop.forced() => return Err(Error::Stopped),
         };
         let sent_bytes = answer.sent_bytes;

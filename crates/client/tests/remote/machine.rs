@@ -58,11 +58,11 @@ impl Authority {
     }
 
     pub(crate) fn client(&self, name: &str) -> Client {
-        self.client_with(client_params(name))
+        self.client_with(&client_params(name))
     }
 
-    pub(crate) fn client_with(&self, params: CertificateParams) -> Client {
-        Client::new(&self.pem, self, &params)
+    pub(crate) fn client_with(&self, params: &CertificateParams) -> Client {
+        Client::new(&self.pem, self, params)
     }
 
     /// A client of this authority that believes servers of another.

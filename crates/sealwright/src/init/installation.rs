@@ -162,10 +162,7 @@ impl Plan {
     fn make_machine_store(&self) -> Result<(), Failure> {
         let base = Path::new(MACHINE_STATE);
         let passage = if self.users.is_some() { PASSAGE } else { PRIVATE_DIRECTORY };
-        for (path, mode) in [
-            (base.to_owned(), passage),
-            (base.join("store"), PRIVATE_DIRECTORY),
-        ] {
+        for (path, mode) in [(base.to_owned(), passage), (base.join("store"), PRIVATE_DIRECTORY)] {
             if !path.is_dir() {
                 make_directory(&path, mode)?;
             }

@@ -46,7 +46,10 @@ impl Isolated {
             fs::create_dir_all(here.path(&format!("{name}.upper"))).unwrap();
             fs::create_dir_all(here.path(&format!("{name}.work"))).unwrap();
         }
-        let probe = format!("set -e\n{}\nuseradd --version >/dev/null && setpriv --version >/dev/null", here.mounts());
+        let probe = format!(
+            "set -e\n{}\nuseradd --version >/dev/null && setpriv --version >/dev/null",
+            here.mounts()
+        );
         let may = here.unshare(&probe).status.success();
         may.then_some(here)
     }
@@ -59,10 +62,14 @@ impl Isolated {
         let overlay = |part: &&str| {
             let base = self.path(&part.replace('/', "_"));
             let base = base.display();
-            format!("mount -t overlay overlay -o lowerdir={part},upperdir={base}.upper,workdir={base}.work {part}\n")
+            format!(
+                "mount -t overlay overlay -o lowerdir={part},upperdir={base}.upper,workdir={base}.work {part}\n"
+            )
         };
         let mut mounts: String = WRITTEN.iter().map(overlay).collect();
-        mounts.push_str("mount -t tmpfs -o mode=755 tmpfs /run\nmount -t tmpfs -o mode=755 tmpfs /usr/local/bin\n");
+        mounts.push_str(
+            "mount -t tmpfs -o mode=755 tmpfs /run\nmount -t tmpfs -o mode=755 tmpfs /usr/local/bin\n",
+        );
         mounts.push_str("mount -t tmpfs -o mode=1777 tmpfs /srv\n");
         mounts
     }
@@ -70,7 +77,17 @@ impl Isolated {
     fn unshare(&self, script: &str) -> std::process::Output {
         tools::run(
             Command::new("unshare")
-                .args(["--mount", "--pid", "--net", "--uts", "--fork", "--kill-child", "--mount-proc", "sh", "-c"])
+                .args([
+                    "--mount",
+                    "--pid",
+                    "--net",
+                    "--uts",
+                    "--fork",
+                    "--kill-child",
+                    "--mount-proc",
+                    "sh",
+                    "-c",
+                ])
                 .arg(script)
                 .env_clear()
                 .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")

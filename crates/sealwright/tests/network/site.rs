@@ -185,5 +185,6 @@ pub(crate) fn free_port() -> u16 {
 }
 
 pub(crate) fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o7777
+    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode()
+        & 0o7777
 }
