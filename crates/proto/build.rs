@@ -1,7 +1,12 @@
 //! Compiles the protobuf files in Rust (protox), so that a fresh machine needs no protoc.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["sealwright/v1/sign.proto", "sealwright/v1/keys.proto", "sealwright/v1/signer.proto"];
+    let files = [
+        "sealwright/v1/sign.proto",
+        "sealwright/v1/keys.proto",
+        "sealwright/v1/signer.proto",
+        "grpc/health/v1/health.proto",
+    ];
     for file in files {
         println!("cargo:rerun-if-changed=proto/{file}");
     }

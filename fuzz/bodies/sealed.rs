@@ -146,7 +146,8 @@ impl Signer {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let root = folder.path().join("root");
         std::thread::spawn(move || {
-            serve(Config { root, create: true, socket: theirs }, Arc::new(Still)).unwrap()
+            let config = Config { root, root_key: None, create: true, socket: theirs.into() };
+            serve(config, Arc::new(Still)).unwrap()
         });
         ours.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let front = Front { socket: Mutex::new(ours) };
@@ -193,6 +194,7 @@ impl Front {
             salt: false,
             // Blobs of version 2 have version 6 keys, which hash a salt first.
             first: vec![7; if key.sealed.first() == Some(&2) { 16 } else { 0 }],
+            trace_id: Vec::new(),
         };
         let batch = wire::SignBatch { keys: vec![key], items: vec![item], deadline_ms: 0 };
         let answer = self.ask(Request::Sign(batch));

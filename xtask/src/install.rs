@@ -20,6 +20,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("getfattr", "attr"),
     ("setfattr", "attr"),
     ("python3", "python3"),
+    ("dnf", "dnf"),
+    ("createrepo_c", "createrepo-c"),
+    ("openssl", "openssl"),
+    ("ip", "iproute2"),
 ];
 
 /// A verifier of OpenPGP version 6 (Sequoia, by its binding for Python): neither gpg 2.2 nor the sq of Debian 12 reads it.

@@ -1,6 +1,6 @@
 //! Many files: a bounded number in hand, a stop that leaves every file whole, one result for each file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,6 +133,8 @@ pub struct Summary {
     pub elapsed: Duration,
     /// Id of the last request.
     pub request_id: Option<String>,
+    /// Servers that answered, in order of their names.
+    pub servers: BTreeSet<Arc<str>>,
 }
 
 impl Summary {
@@ -141,6 +143,7 @@ impl Summary {
         if report.request_id.is_some() {
             self.request_id.clone_from(&report.request_id);
         }
+        self.servers.extend(report.server.clone());
         let written = match &report.outcome {
             Ok(Done::Signed(signed)) => signed.written.bytes,
             Ok(Done::Unchanged { copy: Some(copy), .. }) => copy.bytes,
@@ -232,6 +235,7 @@ fn report(index: usize, path: PathBuf, outcome: Result<Done, Error>) -> FileRepo
         sent_bytes: 0,
         elapsed: Duration::ZERO,
         request_id: None,
+        server: None,
     }
 }
 

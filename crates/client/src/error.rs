@@ -3,9 +3,11 @@
 
 mod advice;
 mod content;
+mod reach;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sealwright_formats::error::Error as FormatError;
 use sealwright_proto::status::Fault;
@@ -13,6 +15,7 @@ use sealwright_proto::status::Fault;
 pub use sealwright_proto::status::{Blame, Code, Retry};
 
 pub use crate::error::content::Content;
+pub use crate::error::reach::{CredentialFault, Tried, Unreached};
 
 /// What a path is instead of a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -335,6 +338,34 @@ pub enum Error {
         /// The transport's reason, if it gave one.
         source: Option<Box<tonic::Status>>,
     },
+    /// None of the servers serves.
+    #[error("no server can be reached: {}", reach::tried_text(tried))]
+    Unreachable {
+        /// Every address that was tried.
+        tried: Arc<[Tried]>,
+    },
+    /// What answers speaks gRPC, and knows none of our calls.
+    #[error("what answers is no Sealwright server, or one of another release")]
+    NotSealwright,
+    /// A file of our own credentials.
+    #[error("the {what} {}", path.display())]
+    Credential {
+        /// "client key".
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        why: CredentialFault,
+    },
+    /// The URL of a server.
+    #[error("{text:?} does not name a server: {why}")]
+    BadAddress {
+        /// What was given.
+        text: String,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// The server answered something that no server of ours answers.
     #[error("the server's answer is wrong: {what}")]
     BadAnswer {
@@ -458,6 +489,8 @@ impl Error {
             | Self::StateDirectory { .. }
             | Self::StateDirectoryOpen { .. }
             | Self::ConnectionLost { .. }
+            | Self::Unreachable { .. }
+            | Self::NotSealwright
             | Self::Encrypt => Blame::Operator,
             Self::Missing
             | Self::DanglingLink { .. }
@@ -481,6 +514,8 @@ impl Error {
             | Self::EmptyFile { .. }
             | Self::NotASignature { .. }
             | Self::StreamWithoutFormat
+            | Self::Credential { .. }
+            | Self::BadAddress { .. }
             | Self::Stopped => Blame::Caller,
         }
     }
@@ -493,6 +528,10 @@ impl Error {
         | Self::Beside { source, .. } = self
         {
             return source.retry();
+        }
+        if let Self::Unreachable { tried } = self {
+            let passes = tried.iter().any(|tried| tried.why.passes());
+            return if passes { Retry::Yes } else { Retry::No };
         }
         let can = match self.server_code() {
             Some(code) => code.is_retryable(),
@@ -513,8 +552,20 @@ impl Error {
     pub fn nothing_was_attempted(&self) -> bool {
         match self.server_code() {
             Some(code) => code.row().exit == 3,
-            None => matches!(self, Self::ConnectionLost { .. }),
+            None => matches!(
+                self,
+                Self::ConnectionLost { .. }
+                    | Self::Unreachable { .. }
+                    | Self::NotSealwright
+                    | Self::Credential { .. }
+            ),
         }
+    }
+
+    /// The addresses that were tried, if none served.
+    #[must_use]
+    pub fn reach(&self) -> Option<&[Tried]> {
+        if let Self::Unreachable { tried } = self { Some(tried) } else { None }
     }
 
     /// The server's code, if the server said it.

@@ -113,6 +113,8 @@ pub struct FileReport {
     pub elapsed: Duration,
     /// Id of the request, if one was made.
     pub request_id: Option<String>,
+    /// The server that answered, if it is another process.
+    pub server: Option<Arc<str>>,
 }
 
 /// What was done with one file.
@@ -174,6 +176,7 @@ struct Trail {
     size: u64,
     sent_bytes: u64,
     request_id: Option<String>,
+    server: Option<Arc<str>>,
 }
 
 impl Signer {
@@ -250,6 +253,7 @@ impl Signer {
             sent_bytes: trail.sent_bytes,
             elapsed: begun.elapsed(),
             request_id: trail.request_id,
+            server: trail.server,
         }
     }
 
@@ -279,9 +283,10 @@ impl Signer {
         };
         let name = entry.shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let group = self.group(&pending.prepared, &tickets, name, trail.size);
-        let answer = self.connection.sign(&group).await?;
+        let answer = self.connection.sign_unless_stopped(&group, part.stop).await?;
         trail.sent_bytes = answer.sent_bytes;
         trail.request_id = Some(answer.request_id.clone());
+        trail.server.clone_from(&answer.server);
         let target = pending.target.clone();
         let this = Arc::clone(self);
         let ready = blocking(move || this.finish(pending, answer)).await??;

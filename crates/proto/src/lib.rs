@@ -24,6 +24,7 @@ pub mod limits;
 pub mod names;
 pub mod status;
 pub mod time;
+pub mod trace;
 
 #[allow(
     missing_docs,
@@ -36,6 +37,20 @@ pub mod time;
 /// Client and front: `sign.proto` and `keys.proto`.
 pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/sealwright.v1.rs"));
+}
+
+#[cfg(feature = "grpc")]
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    reason = "generated code"
+)]
+/// Whether a server serves: `grpc/health/v1/health.proto`, which is not ours.
+pub mod health_v1 {
+    include!(concat!(env!("OUT_DIR"), "/grpc.health.v1.rs"));
 }
 
 #[allow(

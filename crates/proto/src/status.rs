@@ -46,6 +46,8 @@ pub enum Grpc {
     Unavailable = 14,
     /// 15
     DataLoss = 15,
+    /// 16
+    Unauthenticated = 16,
 }
 
 /// One row of the table.
@@ -118,6 +120,18 @@ codes! {
     /// No grant allows it.
     PermissionDenied = 5 "permission-denied" Caller No PermissionDenied 403 3
         "Ask the operator for a grant on this key.";
+    /// The certificate is good, and its name is in no entry of the server.
+    UnknownClient = 6 "unknown-client" Caller No PermissionDenied 403 3
+        "Ask the operator for an entry of this name in clients.toml, or use the certificate of a client that has one.";
+    /// The operator has withdrawn the client, or this certificate of it.
+    ClientRevoked = 7 "client-revoked" Caller No Unauthenticated 401 3
+        "Ask the operator for a new certificate.";
+    /// The client's certificate has ended while its connection was open.
+    ClientCertificateExpired = 8 "client-certificate-expired" Caller No Unauthenticated 401 3
+        "Ask the operator for a new certificate (`sealwright init --client NAME`).";
+    /// The client's certificate names nobody, is for something else, or is not of an authority that counts now.
+    ClientCertificateRefused = 9 "client-certificate-refused" Caller No Unauthenticated 401 3
+        "Use a certificate for clients, of the authority of this server, with exactly one common name.";
 
     // Keys.
     /// No key of that name or fingerprint.

@@ -17,6 +17,8 @@ use crate::demo;
 use crate::embedded;
 use crate::failure::{Exit, Failure};
 use crate::generate;
+use crate::init;
+use crate::serve;
 
 /// Sign Linux packages and files: keys in one guarded place, files where they are.
 ///
@@ -38,8 +40,7 @@ pub(crate) enum Command {
     /// Sign real packages in a fresh folder: shows the main job from start to end.
     Demo(demo::Args),
     /// Create, list, show, export, import and change keys.
-    #[command(subcommand)]
-    Key(keys::KeyCommand),
+    Key(keys::Args),
     /// Sign files.
     #[command(after_long_help = help::SIGN)]
     Sign(sign::Args),
@@ -51,6 +52,14 @@ pub(crate) enum Command {
     Strip(strip::Args),
     /// Show what is signed, by whom, and how; nothing is checked.
     Inspect(inspect::Args),
+    /// Set up a server: authority, certificates, clients, root key, configuration.
+    #[command(after_long_help = help::INIT)]
+    Init(init::Args),
+    /// Run a server: the process with the network and the process with the keys, started again when they end.
+    Serve(serve::ServeArgs),
+    /// The process with the network; started by serve, or by a service manager.
+    #[command(hide = true)]
+    Front(serve::FrontArgs),
     /// The process that holds the keys; started by the others, with its socket as standard input.
     #[command(hide = true)]
     Signer(embedded::SignerArgs),
@@ -85,11 +94,14 @@ impl Cli {
         let context = Context { json: self.json };
         match self.command {
             Command::Demo(args) => demo::run(args, context).await,
-            Command::Key(command) => keys::run(command, context).await,
+            Command::Key(args) => keys::run(args, context).await,
             Command::Sign(args) => sign::run(args, context).await,
             Command::Verify(args) => verify::run(args, context).await,
             Command::Strip(args) => strip::run(args, context).await,
             Command::Inspect(args) => inspect::run(args, context).await,
+            Command::Init(args) => init::run(args, context),
+            Command::Serve(args) => serve::run(&args),
+            Command::Front(args) => serve::front(&args),
             Command::Signer(args) => embedded::signer(&args),
             Command::Generate(args) => generate::run(&args),
         }

@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
-use sealwright_client::connection::Connection;
+use sealwright_client::connection::{Connection, trace};
 use sealwright_server::{Front, Launcher};
-use sealwright_signer::{Landlock, Walls};
-use tonic::transport::{Channel, Endpoint, Server, Uri};
+use sealwright_signer::{Landlock, Socket, Walls};
+use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::config::{self, Places};
 use crate::failure::{Exit, Failure};
+use crate::machine;
 
 /// Bytes in flight in each direction of the in-memory stream.
 const DUPLEX_BYTES: usize = 256 << 10;
@@ -34,6 +35,15 @@ pub(crate) struct SignerArgs {
     /// User ids that may hold the other end of the socket, beside the signer's own and root.
     #[arg(long, value_name = "UID")]
     front_uid: Vec<u32>,
+    /// Reads the root key from this file, which it never makes.
+    #[arg(long, value_name = "FILE")]
+    root_key: Option<PathBuf>,
+    /// Makes a root key in the directory, if there is none, and ends.
+    #[arg(long)]
+    make_root_key: bool,
+    /// Ends with the process of this number, which started it.
+    #[arg(long, value_name = "PID")]
+    parent: Option<u32>,
 }
 
 /// A running front and signer.
@@ -59,15 +69,11 @@ impl Embedded {
             .await
             .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
         let (client_half, server_half) = tokio::io::duplex(DUPLEX_BYTES);
-        let routes = front.routes(sealwright_server::Principal::local());
-        let incoming = tokio_stream::once(Ok::<_, std::io::Error>(server_half));
         let front = tokio::spawn(async move {
-            if let Err(error) = Server::builder().add_routes(routes).serve_with_incoming(incoming).await {
-                tracing::error!(error = &error as &dyn std::error::Error, "the embedded front ended");
-            }
+            front.serve_stream(server_half, sealwright_server::Principal::local()).await;
         });
         let channel = channel_over(client_half).await?;
-        Ok(Self { connection: Connection::new(channel), signers, front })
+        Ok(Self { connection: Connection::traced(channel, trace::of_run(config::traceparent().as_deref())), signers, front })
     }
 
     /// Ends front and signer.
@@ -160,16 +166,29 @@ fn end(mut child: Child) {
     let _ = child.wait();
 }
 
-/// The body of the `signer` command: serves the socket on standard input until it is closed.
+/// The body of the `signer` command: serves the socket on standard input until it is closed; one that listens, until
+/// SIGTERM.
 pub(crate) fn signer(args: &SignerArgs) -> Result<Exit, Failure> {
-    let stdin = rustix::stdio::stdin();
-    let socket = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map(UnixStream::from).map_err(|error| {
+    if args.make_root_key {
+        let made = sealwright_signer::make_root_key(&args.root);
+        return made
+            .map(|()| Exit::Done)
+            .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()));
+    }
+    if let Some(parent) = args.parent {
+        machine::end_with(parent)?;
+    }
+    let unusable = |error: String| {
         Failure::failed(
             format!("standard input is not usable: {error}"),
-            "The signer is started by sealwright itself.",
+            "The signer is started by sealwright itself, or by the service manager with its socket as standard input.",
         )
-    })?;
-    let config = sealwright_signer::Config { root: args.root.clone(), create: true, socket };
+    };
+    let stdin = rustix::stdio::stdin();
+    let socket = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map_err(|error| unusable(error.to_string()))?;
+    let socket = Socket::inherited(socket).map_err(|error| unusable(Failure::chain(&error)))?;
+    let (root, root_key) = (args.root.clone(), args.root_key.clone());
+    let config = sealwright_signer::Config { root, root_key, create: true, socket };
     let landlock = if args.require_sandbox { Landlock::Required } else { Landlock::IfPresent };
     let walls = Walls { landlock, peers: args.front_uid.clone() };
     Ok(sealwright_signer::run(config, &walls).map_or_else(

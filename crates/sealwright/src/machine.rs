@@ -35,6 +35,21 @@ pub(crate) fn check() -> Result<(), Failure> {
     threads(thread::available_parallelism().map_or(1, std::num::NonZero::get).saturating_add(THREADS_MORE))
 }
 
+/// Has the kernel end this process at once when its parent ends, however that ends. For children that must not outlive
+/// it with its sockets in their hands.
+///
+/// # Errors
+/// The parent has ended already; or the kernel does not do it.
+pub(crate) fn end_with(parent: u32) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(
+        |error| Failure::failed(format!("cannot ask to end with the parent: {error}"), "Please report it."),
+    )?;
+    if rustix::process::getppid().map(|pid| pid.as_raw_pid().cast_unsigned()) == Some(parent) {
+        return Ok(());
+    }
+    Err(Failure::failed("the process that started this one has ended", ""))
+}
+
 /// The runtime panics when it cannot start its threads, so they are tried before: all at once, then ended.
 fn threads(count: usize) -> Result<(), Failure> {
     let (release, hold) = mpsc::channel::<()>();

@@ -7,9 +7,14 @@ mod duration;
 mod embedded;
 mod failure;
 mod generate;
+mod init;
+mod log;
 mod machine;
 mod output;
+mod remote;
+mod serve;
 mod terminal;
+mod users;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,6 +23,7 @@ use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Exit, Failure};
+use crate::log::Process;
 
 /// How long threads that nobody waits for may take to end after the last result.
 const END_MS_MAX: Duration = Duration::from_millis(500);
@@ -25,12 +31,21 @@ const END_MS_MAX: Duration = Duration::from_millis(500);
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.json;
-    start_log();
-    // The key-holding process runs no async runtime.
-    let outcome = if let Command::Signer(args) = &cli.command {
-        embedded::signer(args)
-    } else {
-        machine::check().and_then(|()| with_runtime(cli))
+    start_log(&cli.command);
+    let outcome = match &cli.command {
+        // The key-holding process runs no async runtime.
+        Command::Signer(args) => embedded::signer(args),
+        // These take descriptors and shut themselves in before they have a thread.
+        Command::Serve(args) => serve::run(args),
+        Command::Front(args) => serve::front(args),
+        Command::Demo(_)
+        | Command::Key(_)
+        | Command::Sign(_)
+        | Command::Verify(_)
+        | Command::Strip(_)
+        | Command::Inspect(_)
+        | Command::Init(_)
+        | Command::Generate(_) => machine::check().and_then(|()| with_runtime(cli)),
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -58,9 +73,19 @@ fn with_runtime(cli: Cli) -> Result<Exit, Failure> {
     outcome
 }
 
-fn start_log() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_new(config::log_filter()).unwrap_or_else(|_| EnvFilter::new("warn"));
-    // A second subscriber is impossible here: this runs once, first.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+fn start_log(command: &Command) {
+    let process = match command {
+        Command::Signer(_) => Process::Signer,
+        Command::Serve(_) => Process::Supervisor,
+        Command::Front(_) => Process::Front,
+        Command::Demo(_)
+        | Command::Key(_)
+        | Command::Sign(_)
+        | Command::Verify(_)
+        | Command::Strip(_)
+        | Command::Inspect(_)
+        | Command::Init(_)
+        | Command::Generate(_) => Process::Command,
+    };
+    log::start(process, config::log_filter().as_deref(), config::log_format().as_deref());
 }

@@ -28,7 +28,7 @@ use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_formats::options::SignOptions;
 use sealwright_server::{Config, Front, Principal};
 use sealwright_testkit::fixtures;
-use tonic::transport::{Endpoint, Server, Uri};
+use tonic::transport::{Endpoint, Uri};
 
 const PACKAGE: &str = "gen_tiny-reserved4096.rpm";
 /// Files of one round.
@@ -112,10 +112,8 @@ fn new_key(name: &str) -> NewKey {
 
 async fn connect(front: &Front) -> Connection {
     let (ours, theirs) = tokio::io::duplex(256 << 10);
-    let incoming = tokio_stream::once(Ok::<_, std::io::Error>(theirs));
-    tokio::spawn(
-        Server::builder().add_routes(front.routes(Principal::local())).serve_with_incoming(incoming),
-    );
+    let front = front.clone();
+    tokio::spawn(async move { front.serve_stream(theirs, Principal::local()).await });
     let mut half = Some(TokioIo::new(ours));
     let connector = tower::service_fn(move |_: Uri| {
         let half = half.take();

@@ -35,6 +35,22 @@ const fn code(error: &Error) -> Code {
     }
 }
 
+/// The same failure for somebody elsewhere: what is wrong with the signer's own files is said with their paths, which
+/// are for the operator, in the log, and for who uses this machine.
+pub(crate) fn for_peer(fault: Fault) -> Fault {
+    let tells_paths = matches!(
+        fault.code,
+        Code::RootKeyUnusable | Code::RootKeyMissing | Code::SignerFileDamaged | Code::SignerStateFailed
+    );
+    if tells_paths {
+        return Fault {
+            message: "the signer cannot use its own files; the log of the server says why".to_owned(),
+            ..fault
+        };
+    }
+    fault
+}
+
 /// A failure that lasts fails every request; the log gets it once a minute, what is new at once.
 fn report(error: &Error) {
     static LAST: Mutex<Option<(String, Instant)>> = Mutex::new(None);

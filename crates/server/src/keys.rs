@@ -1,5 +1,7 @@
 //! Key administration: the use cases behind the Keys service. Secrets are the signer's; what is kept here is sealed.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::time::Duration;
 
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
@@ -16,7 +18,7 @@ use uuid::Uuid;
 
 use crate::Inner;
 use crate::fault::from_store;
-use crate::policy::Administrator;
+use crate::policy::{self, Administrator, Principal};
 use crate::registry;
 
 /// How long the signer may take for one key: RSA-4096 takes seconds to make, on a busy machine many.
@@ -121,28 +123,34 @@ pub(crate) async fn set_state(
     Ok(key)
 }
 
-/// One key by name or fingerprint, as the store has it now.
+/// One key by name or fingerprint, as the store has it now, for those who may see it.
 ///
 /// # Errors
-/// [`Code::KeyNotFound`]; those of the store.
+/// [`Code::KeyNotFound`], [`Code::PermissionDenied`]; those of the store.
 pub(crate) async fn describe(
     front: &Inner,
-    _: Administrator,
+    principal: &Principal,
     reference: &KeyReference,
 ) -> Result<Key, Fault> {
-    registry::load(&front.store, reference).await
+    let loaded = registry::load(&front.store, reference).await;
+    let key = loaded.map_err(|fault| policy::look_up_failed(principal, reference, fault))?;
+    policy::see(principal, reference, &key.name)?;
+    Ok(key)
 }
 
-/// The keys after a name, at most `limit`, and whether there are more.
+/// The keys after a name that the principal may see, at most `limit`, and whether there are more.
 ///
 /// # Errors
 /// Those of the store.
 pub(crate) async fn list(
     front: &Inner,
-    _: Administrator,
+    principal: &Principal,
     after: Option<&KeyName>,
     limit: u32,
 ) -> Result<(Vec<Key>, bool), Fault> {
+    if let Some(names) = principal.sees_only() {
+        return list_names(front, names, after, limit).await;
+    }
     let after = after.map_or("", KeyName::as_str);
     let keys = front.store.keys_after(after, limit).await.map_err(from_store)?;
     let last = keys.last().map(|key| key.name.clone());
@@ -151,6 +159,25 @@ pub(crate) async fn list(
         None => false,
     };
     Ok((keys, more))
+}
+
+/// Of the granted names, those for which there is a key. Grants are few, and bounded (`clients.rs`).
+async fn list_names(
+    front: &Inner,
+    names: &BTreeSet<KeyName>,
+    after: Option<&KeyName>,
+    limit: u32,
+) -> Result<(Vec<Key>, bool), Fault> {
+    let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut keys = Vec::new();
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    for name in names.range::<KeyName, _>((start, Bound::Unbounded)) {
+        if keys.len() >= limit {
+            return Ok((keys, true));
+        }
+        keys.extend(front.store.key_by_name(name.as_str()).await.map_err(from_store)?);
+    }
+    Ok((keys, false))
 }
 
 /// Asked before the signer works for seconds; the insert itself is what decides.

@@ -8,38 +8,52 @@
 //! What this crate refuses to do: hold a clear private key, know a file format, answer with a signature that has
 //! no durable log entry. It reads the clock in one file and has no SQL.
 //!
-//! Reading order: `sign.rs`, [`policy`], [`tickets`], `registry.rs`, `signer_client.rs`, `keys.rs`, `grpc.rs`.
+//! Over the network: `service.rs` (connections and their limits), [`tls`], `authn.rs` (who it is), [`clients`].
+//!
+//! Reading order: `sign.rs`, [`policy`], [`tickets`], `registry.rs`, `signer_client.rs`, `keys.rs`, `grpc.rs`, `service.rs`.
 //!
 //! Promise: the order of effects in `sign.rs`; a test fails when two of them are exchanged.
 
 #![forbid(unsafe_code)]
 
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sealwright_proto::status::Code;
 use sealwright_store::Store;
-use tokio::sync::Semaphore;
-use tonic::service::Routes;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
 
+mod authn;
+pub mod clients;
 mod clock;
 mod error;
 mod fault;
 mod grpc;
 mod keys;
+mod limits;
+pub mod metrics;
 pub mod policy;
+mod readiness;
 mod registry;
 mod salts;
+mod serial;
+mod service;
 mod sign;
 mod signer_client;
 pub mod tickets;
+pub mod tls;
 
+pub use clients::Clients;
 pub use error::Error;
-pub use policy::{Grant, Grants, Principal};
+pub use limits::Limits;
+pub use policy::{Grants, Keys, Principal};
+pub use readiness::{DISK_FREE_BYTES_MIN, Readiness};
 pub use registry::Facts;
-pub use signer_client::Launcher;
+pub use service::Service;
+pub use signer_client::{Launcher, connecting};
 
 /// What an operator can set.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +85,13 @@ pub(crate) struct Inner {
     /// One permit a KiB, see [`Config::request_bytes_in_work_max`].
     pub(crate) request_kib: Arc<Semaphore>,
     pub(crate) request_kib_max: u32,
+    pub(crate) metrics: Arc<metrics::Metrics>,
+    store_folder: PathBuf,
+    readiness: readiness::Remembered,
+    /// Places for large messages on their way in, of all connections.
+    pub(crate) arrivals: service::Arrivals,
+    /// Said to all connections at once.
+    pub(crate) phase: watch::Sender<authn::Phase>,
 }
 
 /// How often the first signer is started if it dies before it is ready.
@@ -118,7 +139,9 @@ impl Front {
         let kib = usize::try_from(config.request_bytes_in_work_max.div_ceil(1024)).unwrap_or(usize::MAX);
         let kib = kib.max(largest).min(Semaphore::MAX_PERMITS);
         let silence_max = config.signer_silence_max;
-        let signer = signer_client::SignerClient::connect(signer, launcher, silence_max);
+        let metrics = Arc::new(metrics::Metrics::default());
+        let signer =
+            signer_client::SignerClient::connect(signer, launcher, silence_max, Arc::clone(&metrics));
         let signer = signer.await.map_err(Error::Signer)?;
         belong_together(&store, &signer).await?;
         let inner = Inner {
@@ -128,14 +151,50 @@ impl Front {
             tickets: tickets::Tickets::default(),
             request_kib: Arc::new(Semaphore::new(kib)),
             request_kib_max: u32::try_from(kib).unwrap_or(u32::MAX),
+            metrics,
+            store_folder: store_folder.to_owned(),
+            readiness: readiness::Remembered::default(),
+            arrivals: service::arrivals(),
+            phase: watch::Sender::new(authn::Phase::Serving),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The services, for a connection on which `principal` has been established.
+    /// Serves one stream that only `principal` can have, until its other end closes it: the embedded default. The same
+    /// services, by the same way, as over the network ([`Service`]).
+    pub async fn serve_stream<S>(&self, stream: S, principal: Principal)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        service::serve_stream(self, stream, principal).await;
+    }
+
+    /// For the only front of its store, once, before it serves: requests that the front before it had in hand when it
+    /// was killed are free for their retries at once, not when their leases end. Safe even if that one still lives:
+    /// it can append no log entry for a request that it has lost.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn take_over(&self) -> Result<(), Error> {
+        Ok(self.inner.store.release_unanswered_intents().await?)
+    }
+
+    /// Whether a request would be signed now. Asked for real, at most once a second.
+    pub async fn readiness(&self) -> Arc<Readiness> {
+        self.inner.readiness.readiness(&self.inner).await
+    }
+
+    /// What is counted.
     #[must_use]
-    pub fn routes(&self, principal: Principal) -> Routes {
-        grpc::routes(self, Arc::new(principal))
+    pub fn metrics(&self) -> &metrics::Metrics {
+        &self.inner.metrics
+    }
+
+    /// Bytes of requests that are held now, to the next KiB.
+    #[must_use]
+    pub fn request_bytes_in_work(&self) -> u64 {
+        let free = u32::try_from(self.inner.request_kib.available_permits()).unwrap_or(u32::MAX);
+        u64::from(self.inner.request_kib_max.saturating_sub(free)).saturating_mul(1024)
     }
 
     /// Commits of the store by this front so far, for metrics.

@@ -1,8 +1,10 @@
 //! Who may sign what: pure functions from facts to [`Authorised`] or a refusal. No input or output, no clock.
 
+use std::collections::BTreeSet;
+
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::group::Group;
-use sealwright_proto::names::KeyReference;
+use sealwright_proto::names::{KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::time::utc;
 use sealwright_store::KeyState;
@@ -18,31 +20,55 @@ pub struct Principal {
 }
 
 /// What a principal may do.
-#[derive(Clone, Debug)]
-pub enum Grants {
-    /// Everything with every key of the store, administration included: the owner of an embedded store.
-    All,
-    /// Signing with these keys.
-    Keys(Vec<Grant>),
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grants {
+    /// May make, import, renew, enable and disable keys, and see all of them. Signing is granted apart.
+    pub administrator: bool,
+    /// The keys it may see and sign with.
+    pub keys: Keys,
 }
 
-/// Permission to sign. It binds the id of a key, not its name.
-#[derive(Clone, Debug)]
-pub struct Grant {
-    /// The key.
-    pub key_id: Uuid,
-    /// For what; the key's sealed usages limit it further.
-    pub usages: Vec<Usage>,
+/// A set of keys by name. Names are never reused, so a name is one key for ever, also one that is made later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// Every key.
+    All,
+    /// Those of these names.
+    Names(BTreeSet<KeyName>),
+}
+
+impl Grants {
+    /// Everything: the owner of an embedded store.
+    pub const OWNER: Self = Self { administrator: true, keys: Keys::All };
+
+    /// Signing with the keys of these names, and no more.
+    #[must_use]
+    pub const fn keys(names: BTreeSet<KeyName>) -> Self {
+        Self { administrator: false, keys: Keys::Names(names) }
+    }
+}
+
+impl Keys {
+    fn contains(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            // Few names: no index is kept for a look-up by text.
+            Self::Names(names) => names.iter().any(|granted| granted.as_str() == name),
+        }
+    }
 }
 
 /// Longest name of a principal in bytes: the log entry has one length byte.
 pub const PRINCIPAL_BYTES_MAX: usize = 255;
 
+/// Name of the user of an embedded store; no client over the network may have it.
+pub const LOCAL: &str = "local";
+
 impl Principal {
     /// The user of an embedded store: who can open its files owns it.
     #[must_use]
     pub fn local() -> Self {
-        Self { name: "local".to_owned(), grants: Grants::All }
+        Self { name: LOCAL.to_owned(), grants: Grants::OWNER }
     }
 
     /// A principal that an authenticator has established.
@@ -64,6 +90,38 @@ impl Principal {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// The names of keys it may see; `None`: all.
+    pub(crate) const fn sees_only(&self) -> Option<&BTreeSet<KeyName>> {
+        match &self.grants {
+            Grants { administrator: true, .. } | Grants { keys: Keys::All, .. } => None,
+            Grants { keys: Keys::Names(names), .. } => Some(names),
+        }
+    }
+}
+
+/// What is said about a key that a principal may not see, whether there is such a key or not.
+pub(crate) fn no_grant(principal: &Principal, reference: &KeyReference) -> Fault {
+    Fault::new(Code::PermissionDenied, format!("{} has no grant for the key {reference}", principal.name))
+}
+
+/// What a look-up of a key may say to this principal: "there is no such key" only to those who could see it.
+pub(crate) fn look_up_failed(principal: &Principal, reference: &KeyReference, fault: Fault) -> Fault {
+    let could_see = match (principal.sees_only(), reference) {
+        (None, _) => true,
+        (Some(names), KeyReference::Name(name)) => names.contains(name),
+        (Some(_), KeyReference::Fingerprint(_)) => false,
+    };
+    if could_see || fault.code != Code::KeyNotFound { fault } else { no_grant(principal, reference) }
+}
+
+/// Whether the principal may see the key of this name, which was found under `reference`.
+///
+/// # Errors
+/// [`Code::PermissionDenied`].
+pub(crate) fn see(principal: &Principal, reference: &KeyReference, name: &str) -> Result<(), Fault> {
+    let is_seen = principal.grants.administrator || principal.grants.keys.contains(name);
+    if is_seen { Ok(()) } else { Err(no_grant(principal, reference)) }
 }
 
 /// Proof that this request may be signed with this key. Only [`decide`] makes one.
@@ -119,11 +177,11 @@ pub fn decide_salts(
 fn decide_usages(
     principal: &Principal,
     key: &KeyReference,
-    mut usages: impl Iterator<Item = Usage> + Clone,
+    mut usages: impl Iterator<Item = Usage>,
     facts: &Facts,
     now_s: i64,
 ) -> Result<Authorised, Fault> {
-    let decision = granted(principal, key, usages.clone(), facts)?;
+    let decision = granted(principal, key, facts)?;
     let refuse = |code, what: String| Err(Fault::new(code, format!("key {} {what}", facts.name)));
     match facts.state {
         KeyState::Enabled => (),
@@ -138,25 +196,14 @@ fn decide_usages(
     Ok(Authorised { key_id: facts.id, generation: facts.generation, decision })
 }
 
-fn granted(
-    principal: &Principal,
-    key: &KeyReference,
-    mut usages: impl Iterator<Item = Usage>,
-    facts: &Facts,
-) -> Result<&'static str, Fault> {
-    match &principal.grants {
-        Grants::All => Ok("owner"),
-        Grants::Keys(grants) => {
-            let of_key = |usage: Usage| {
-                grants.iter().any(|grant| grant.key_id == facts.id && grant.usages.contains(&usage))
-            };
-            if usages.all(of_key) {
-                return Ok("grant");
-            }
-            let message = format!("{} has no grant for the key {key}", principal.name);
-            Err(Fault::new(Code::PermissionDenied, message))
-        }
+fn granted(principal: &Principal, key: &KeyReference, facts: &Facts) -> Result<&'static str, Fault> {
+    if principal.grants == Grants::OWNER {
+        return Ok("owner");
     }
+    if principal.grants.keys.contains(&facts.name) {
+        return Ok("grant");
+    }
+    Err(no_grant(principal, key))
 }
 
 /// Proof that a principal may administer keys. Only [`administer`] makes one.
@@ -166,13 +213,11 @@ pub struct Administrator(());
 /// # Errors
 /// [`Code::PermissionDenied`].
 pub fn administer(principal: &Principal) -> Result<Administrator, Fault> {
-    match principal.grants {
-        Grants::All => Ok(Administrator(())),
-        Grants::Keys(_) => {
-            let message = format!("{} may not administer keys", principal.name);
-            Err(Fault::new(Code::PermissionDenied, message))
-        }
+    if principal.grants.administrator {
+        return Ok(Administrator(()));
     }
+    let message = format!("{} may not administer keys", principal.name);
+    Err(Fault::new(Code::PermissionDenied, message))
 }
 
 #[cfg(test)]
@@ -181,7 +226,7 @@ mod tests {
     use sealwright_crypto::digest::Hasher;
     use sealwright_crypto::openpgp::fingerprint::Fingerprint;
     use sealwright_crypto::tbs::{Content, ToBeSigned};
-    use sealwright_crypto::usage::Purpose;
+    use sealwright_crypto::usage::{Purpose, Usage};
     use sealwright_proto::convert::group::{Artefact, Priority};
     use sealwright_proto::names::RequestId;
 
@@ -244,23 +289,50 @@ mod tests {
         assert_eq!(code(&owner, &Facts { usages: Vec::new(), ..facts() }), Some(Code::UsageNotAllowed));
     }
 
+    fn with(administrator: bool, names: &[&str]) -> Principal {
+        let names = names.iter().map(|name| KeyName::parse(name).unwrap()).collect();
+        Principal::new("ci", Grants { administrator, keys: Keys::Names(names) }).unwrap()
+    }
+
     #[test]
-    fn a_grant_is_for_one_key_id_and_its_usages() {
-        let with =
-            |key_id, usages| Principal::new("ci", Grants::Keys(vec![Grant { key_id, usages }])).unwrap();
-        assert_eq!(code(&with(facts().id, vec![Usage::OpenPgp]), &facts()), None);
-        assert_eq!(code(&with(facts().id, Vec::new()), &facts()), Some(Code::PermissionDenied));
-        let other = with(Uuid::from_bytes([9; 16]), vec![Usage::OpenPgp]);
-        assert_eq!(code(&other, &facts()), Some(Code::PermissionDenied));
+    fn a_grant_is_for_the_key_of_one_name() {
+        assert_eq!(code(&with(false, &["release"]), &facts()), None);
+        assert_eq!(code(&with(false, &["other", "release"]), &facts()), None);
+        assert_eq!(
+            code(&with(false, &["other", "Release", "releas"]), &facts()),
+            Some(Code::PermissionDenied)
+        );
+        let all = Principal::new("ci", Grants { administrator: false, keys: Keys::All }).unwrap();
+        assert_eq!(decide(&all, &group(), &facts(), NOW_S).unwrap().decision(), "grant");
+    }
+
+    #[test]
+    fn an_administrator_may_not_sign_without_a_grant() {
+        let administrator = with(true, &[]);
+        assert_eq!(code(&administrator, &facts()), Some(Code::PermissionDenied));
+        assert!(administer(&administrator).is_ok());
+        assert!(administer(&with(false, &["release"])).is_err());
     }
 
     #[test]
     fn without_a_grant_nothing_is_said_about_the_key() {
-        let stranger = Principal::new("ci", Grants::Keys(Vec::new())).unwrap();
+        let stranger = with(false, &[]);
         let disabled = Facts { state: KeyState::Disabled, ..facts() };
         assert_eq!(code(&stranger, &disabled), Some(Code::PermissionDenied));
         assert!(administer(&stranger).is_err());
         assert!(administer(&Principal::local()).is_ok());
+        // A key that is there and one that is not get the same words.
+        let reference = KeyReference::parse("release").unwrap();
+        let missing = Fault::new(Code::KeyNotFound, "there is no key release");
+        let there = see(&stranger, &reference, "release").unwrap_err();
+        assert_eq!(look_up_failed(&stranger, &reference, missing.clone()), there);
+        assert_eq!(look_up_failed(&with(false, &["release"]), &reference, missing.clone()), missing);
+        assert_eq!(look_up_failed(&with(true, &[]), &reference, missing.clone()), missing);
+        let fingerprint = KeyReference::parse(&"ab".repeat(20)).unwrap();
+        let hidden = look_up_failed(&with(false, &["release"]), &fingerprint, missing);
+        assert_eq!(hidden.code, Code::PermissionDenied);
+        let full = Fault::new(Code::StoreFailed, "x");
+        assert_eq!(look_up_failed(&stranger, &reference, full.clone()), full);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use arc_swap::ArcSwap;
 use rpds::HashTrieMapSync;
+use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::names::KeyReference;
@@ -48,6 +49,8 @@ pub struct Facts {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) facts: Facts,
+    /// As the database says; for counts.
+    pub(crate) algorithm: KeyAlgorithm,
     revision: i64,
     sealed: Vec<u8>,
     /// Unix seconds of the latest log entry that we know of; [`i64::MIN`]: none.
@@ -183,6 +186,7 @@ impl Snapshot {
 fn entry(key: Key) -> Entry {
     Entry {
         revision: key.revision,
+        algorithm: key.material.algorithm,
         sealed: key.material.sealed,
         last_signed_s: AtomicI64::new(key.last_signed_s.unwrap_or(i64::MIN)),
         facts: Facts {

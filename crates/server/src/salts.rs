@@ -23,12 +23,13 @@ pub(crate) async fn begin(
     principal: &Principal,
     request: &SaltsRequest,
 ) -> Result<Salts, Fault> {
-    let (entry, freshness) = front.registry.find(&request.key).await?;
+    let unseen = |fault| policy::look_up_failed(principal, &request.key, fault);
+    let (entry, freshness) = front.registry.find(&request.key).await.map_err(unseen)?;
     let decide = |facts: &Facts| policy::decide_salts(principal, &request.key, facts, clock::now_s());
     let entry = match (decide(&entry.facts), freshness) {
         (Ok(_), _) => entry,
         (Err(_), Freshness::Remembered) => {
-            let entry = front.registry.refresh(&request.key).await?;
+            let entry = front.registry.refresh(&request.key).await.map_err(unseen)?;
             decide(&entry.facts)?;
             entry
         }

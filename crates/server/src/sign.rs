@@ -9,7 +9,6 @@
 //! can be answered with, so no signature leaves without a durable entry.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sealwright_crypto::tbs::ToBeSigned;
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
@@ -26,12 +25,16 @@ use crate::fault::from_store;
 use crate::policy::{self, Authorised, Principal};
 use crate::registry::{Entry, Freshness};
 use crate::salts;
-use crate::signer_client::{Job, Signed};
+use crate::signer_client::{Job, Signed, Turn};
 
+mod course;
 mod entry;
+mod gone;
 mod intent;
 
-use intent::{Intended, Recorded};
+pub(crate) use course::{Course, turned_away};
+pub(crate) use gone::Gone;
+use intent::{Asked, Intended, Recorded};
 
 /// Times that a request whose key changed while it was signed is signed again with the key of now.
 const STALE_RETRIES: usize = 1;
@@ -40,38 +43,53 @@ const STALE_RETRIES: usize = 1;
 type Outcomes = Result<Vec<Result<LoggedSignature, Fault>>, Fault>;
 
 /// Signs one group for a principal whose identity is established.
-pub(crate) async fn sign(front: &Inner, principal: &Principal, group: Group) -> GroupResult {
+pub(crate) async fn sign<T>(
+    front: &Inner,
+    principal: &Arc<Principal>,
+    group: Group,
+    gone: &Gone<T>,
+    course: &Course,
+) -> GroupResult {
     let request_id = group.request_id;
-    let outcome = answer(front, principal, &group).await;
-    match &outcome {
-        Ok(items) => {
-            tracing::debug!(%request_id, principal = principal.name(), items = items.len(), "answered")
-        }
-        Err(fault) => {
-            tracing::info!(%request_id, principal = principal.name(), code = %fault.code, "refused")
-        }
-    }
+    let _in_flight = front.metrics.requests_in_flight.hold();
+    let outcome = answer(front, principal, &group, gone, course).await;
+    course.answered(&front.metrics, &group, &outcome);
     GroupResult { request_id, outcome }
 }
 
-async fn answer(front: &Inner, principal: &Principal, group: &Group) -> Outcomes {
-    let deadline = deadline(group);
-    let authorised = authorise(front, principal, group).await?;
+async fn answer<T>(
+    front: &Inner,
+    principal: &Arc<Principal>,
+    group: &Group,
+    gone: &Gone<T>,
+    course: &Course,
+) -> Outcomes {
+    let deadline = course.deadline(group);
+    let authorised = gone.unless(authorise(front, principal, group)).await?;
     let key = front.registry.resolve(&authorised)?;
+    course.resolved(&key.facts.name);
     // A ticket that is no good refuses only what is new: a retry is answered whatever became of its tickets.
     let tickets = salts::redeem(front, principal, &key, &group.items);
-    let recorded = match intent::record(front, principal, group, &authorised, tickets, deadline).await? {
-        Intended::New(recorded) => recorded,
+    // Before anything is written: who has to come again costs the store nothing.
+    let turn = gone.unless(front.signer.turn(group.priority, deadline)).await?;
+    let asked = Asked { principal, group, authorised: &authorised, tickets };
+    let recorded = intent::record(front, asked, turn, deadline, gone);
+    let (recorded, turn) = match course.storing(recorded).await? {
+        Intended::New(recorded, turn) => (recorded, turn),
         Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),
     };
-    let logged = sign_and_log(front, group, authorised, &key, &recorded, deadline).await;
+    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, course).await;
     finish(front, group, recorded, logged).await
 }
 
 /// Whether the principal may, by the key as we remember it; before a refusal by the key as it is.
 async fn authorise(front: &Inner, principal: &Principal, group: &Group) -> Result<Authorised, Fault> {
-    let (entry, freshness) = front.registry.find(&group.key).await?;
+    let found = front.registry.find(&group.key).await;
+    let (entry, freshness) = found.map_err(|fault| policy::look_up_failed(principal, &group.key, fault))?;
     let decided = policy::decide(principal, group, &entry.facts, clock::now_s());
+    if freshness == Freshness::Fresh {
+        front.metrics.key_loads.increment();
+    }
     match (decided, freshness) {
         (Err(_), Freshness::Remembered) => authorise_anew(front, principal, group).await,
         (decided, Freshness::Remembered | Freshness::Fresh) => decided,
@@ -79,7 +97,9 @@ async fn authorise(front: &Inner, principal: &Principal, group: &Group) -> Resul
 }
 
 async fn authorise_anew(front: &Inner, principal: &Principal, group: &Group) -> Result<Authorised, Fault> {
-    let entry = front.registry.refresh(&group.key).await?;
+    let found = front.registry.refresh(&group.key).await;
+    let entry = found.map_err(|fault| policy::look_up_failed(principal, &group.key, fault))?;
+    front.metrics.key_loads.increment();
     policy::decide(principal, group, &entry.facts, clock::now_s())
 }
 
@@ -100,16 +120,16 @@ enum NotLogged {
 async fn sign_and_log(
     front: &Inner,
     group: &Group,
-    authorised: Authorised,
-    key: &Arc<Entry>,
+    (mut authorised, mut key): (Authorised, Arc<Entry>),
+    mut turn: Turn,
     recorded: &Recorded,
-    deadline: Instant,
+    course: &Course,
 ) -> Result<Logged, NotLogged> {
-    let (mut authorised, mut key) = (authorised, Arc::clone(key));
     let mut retries_left = STALE_RETRIES;
     loop {
-        let signed = ask_signer(front, group, &key, recorded, deadline).await.map_err(NotLogged::of)?;
-        let refusal = match append(front, group, &authorised, &key, recorded, signed).await? {
+        let signed = ask_signer(front, group, &key, recorded, turn, course).await.map_err(NotLogged::of)?;
+        let refusal = append(front, group, &authorised, &key, recorded, signed);
+        let refusal = match course.storing(refusal).await? {
             Ok(logged) => return Ok(logged),
             Err(refusal) => refusal,
         };
@@ -120,6 +140,7 @@ async fn sign_and_log(
         retries_left = left;
         authorised = authorise_anew(front, recorded.principal(), group).await.map_err(NotLogged::of)?;
         key = front.registry.resolve(&authorised).map_err(NotLogged::of)?;
+        turn = front.signer.turn(group.priority, course.deadline(group)).await.map_err(NotLogged::of)?;
     }
 }
 
@@ -129,7 +150,8 @@ async fn ask_signer(
     group: &Group,
     key: &Entry,
     recorded: &Recorded,
-    deadline: Instant,
+    turn: Turn,
+    course: &Course,
 ) -> Result<Signed, Fault> {
     let key_id = KeyId::parse(key.facts.id.as_bytes())?;
     let sealed = SealedKey { key_id, generation: key.facts.generation, blob: key.sealed().to_vec() };
@@ -137,12 +159,16 @@ async fn ask_signer(
     let requests = group.items.iter().zip(recorded.salts()).map(|(item, first)| {
         // The ticket was front's; the signer gets the salt that was in it.
         let item = ToBeSigned { ticket: None, ..item.clone() };
-        Request { key: 0, item, not_before, salt: group.salt, first: *first }
+        Request { key: 0, item, not_before, salt: group.salt, first: *first, trace_id: course.trace_id }
     });
     let requests: Vec<_> = requests.collect();
-    let (priority, items) = (group.priority, requests.len());
+    let items = requests.len();
     let named = |fault| named(&key_id, key, fault);
-    let signed = front.signer.sign(Job { key: sealed, requests, priority, deadline }).await.map_err(named)?;
+    let (asked, left) = (Instant::now(), Arc::default());
+    let job = Job { key: sealed, requests, deadline: course.deadline(group), left: Arc::clone(&left) };
+    let signed = front.signer.sign(turn, job).await;
+    course.signed(asked, left.get().copied());
+    let signed = signed.map_err(named)?;
     if signed.len() != items {
         return Err(Fault::new(
             Code::Internal,
@@ -197,6 +223,8 @@ async fn append(
             if let Some(latest_s) = latest_s {
                 key.signed(latest_s);
             }
+            let signed = outcomes.iter().filter(|outcome| matches!(outcome, ItemOutcome::Signed { .. }));
+            signed.for_each(|_| front.metrics.signed(key.algorithm.into()));
             Ok(Ok(Logged { outcomes }))
         }
         Ok(Concluded::Refused(refusal)) => Ok(Err(refusal)),
@@ -274,10 +302,4 @@ fn refused(key: &Entry, refusal: Refusal) -> Fault {
             ),
         ),
     }
-}
-
-fn deadline(group: &Group) -> Instant {
-    let wait = Duration::from_millis(group.deadline_ms.into());
-    let now = Instant::now();
-    now.checked_add(wait).unwrap_or(now)
 }

@@ -4,7 +4,7 @@
 //! Signing requests of concurrent groups cross together: while a few batches are with the signer, further groups
 //! queue, and the next free place takes all of them that fit one frame, people before machines (`queue.rs`).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
@@ -14,23 +14,32 @@ use sealwright_proto::signer_v1::{self as wire, from_signer::Response, to_signer
 use sealwright_proto::status::{Code, Fault};
 use tokio::time::Instant;
 
+use crate::metrics::Metrics;
+
 mod line;
 mod link;
+mod path;
 mod queue;
 
 use line::Line;
 use link::Link;
 
 pub use link::Launcher;
+pub use path::connecting;
+pub(crate) use queue::Turn;
 
 /// Items of one group with the sealed key they are for; all of one key.
 pub(crate) struct Job {
     pub(crate) key: SealedKey,
     /// Their `key` field is set when the batch is put together.
     pub(crate) requests: Vec<Request>,
-    pub(crate) priority: Priority,
     pub(crate) deadline: Instant,
+    /// When it leaves for the signer, this is set.
+    pub(crate) left: Arc<OnceLock<Instant>>,
 }
+
+/// An answer as old as this says that the signer is there.
+const JUST_NOW: Duration = Duration::from_secs(2);
 
 /// What came of each item.
 pub(crate) type Signed = Vec<Result<SignedItem, Fault>>;
@@ -54,11 +63,12 @@ impl SignerClient {
         socket: tokio::net::UnixStream,
         launcher: Option<Launcher>,
         silence_max: Duration,
+        metrics: Arc<Metrics>,
     ) -> Result<Self, Fault> {
         let line = Line::open(socket, silence_max).await?;
         let data_key_id = line.data_key_id();
         let has_history = line.has_history();
-        let link = Link::start(line, launcher);
+        let link = Link::start(line, launcher, metrics);
         Ok(Self { queue: queue::Queue::start(link.clone()), link, data_key_id, has_history })
     }
 
@@ -72,12 +82,31 @@ impl SignerClient {
         self.has_history
     }
 
+    /// A place in the queue of this priority, for one group.
+    ///
+    /// # Errors
+    /// [`Code::Overloaded`] when none is free within a moment; [`Code::DeadlineExceeded`].
+    pub(crate) async fn turn(&self, priority: Priority, deadline: Instant) -> Result<Turn, Fault> {
+        self.queue.turn(priority, deadline).await
+    }
+
     /// Has the items of one group signed.
     ///
     /// # Errors
     /// [`Code::SignerGone`], [`Code::DeadlineExceeded`], or what the signer says about the batch as a whole.
-    pub(crate) async fn sign(&self, job: Job) -> Result<Signed, Fault> {
-        self.queue.sign(job).await
+    pub(crate) async fn sign(&self, turn: Turn, job: Job) -> Result<Signed, Fault> {
+        self.queue.sign(turn, job).await
+    }
+
+    /// Whether the signer answers: it did a moment ago, or does when it is asked.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) async fn answers(&self, deadline: Instant) -> Result<(), Fault> {
+        if self.link.has_answered_since(Instant::now().checked_sub(JUST_NOW)) {
+            return Ok(());
+        }
+        self.begin_import(deadline).await.map(|_| ())
     }
 
     /// # Errors

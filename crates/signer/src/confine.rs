@@ -7,6 +7,7 @@
 
 mod syscalls;
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use landlock::{
@@ -26,11 +27,12 @@ pub enum Landlock {
 }
 
 /// Shuts the calling thread, and all threads that it starts, into `directory`, without network, without other
-/// programs, and with few system calls. There is no way back.
+/// programs, and with few system calls. There is no way back. If it serves a `listener`, it can accept connections
+/// from that one.
 ///
 /// # Errors
 /// [`Error::Confinement`].
-pub fn confine(directory: &Path, landlock: Landlock) -> Result<(), Error> {
+pub fn confine(directory: &Path, landlock: Landlock, listener: Option<BorrowedFd<'_>>) -> Result<(), Error> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| confinement("give up new privileges")(std::io::Error::from(errno)))?;
     match (shut_into(directory)?, landlock) {
@@ -46,7 +48,7 @@ pub fn confine(directory: &Path, landlock: Landlock) -> Result<(), Error> {
             );
         }
     }
-    syscalls::restrict().map_err(confinement("restrict its system calls"))
+    syscalls::restrict(listener).map_err(confinement("restrict its system calls"))
 }
 
 pub(crate) fn confinement<E>(action: &'static str) -> impl FnOnce(E) -> Error

@@ -90,10 +90,17 @@ fn open_private(path: &Path) -> Result<Option<(File, u64)>, Error> {
         return not_private("is not a regular file");
     }
     check_owner(path, &metadata)?;
-    if metadata.mode() & 0o077 != 0 {
+    if !is_private(metadata.mode(), metadata.uid(), metadata.gid(), rustix::process::geteuid().as_raw()) {
         return not_private("can be read by others; it may have been copied. Use chmod 0600");
     }
     Ok(Some((file, metadata.len())))
+}
+
+/// Readable by nobody but its owner. To a user other than root, a credential that a service manager gives by an access
+/// list belongs to root, and shows the mask of the list as the rights of root's group.
+const fn is_private(mode: u32, uid: u32, gid: u32, user: u32) -> bool {
+    let credential = user != 0 && uid == 0 && gid == 0 && mode & 0o037 == 0;
+    mode & 0o077 == 0 || credential
 }
 
 /// Ours, or root's, who can read everything anyway.
@@ -202,6 +209,14 @@ mod tests {
         }
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
         assert!(read_private(&path, 9).is_ok());
+    }
+
+    #[test]
+    fn of_what_others_can_read_only_a_credential_of_root_and_its_group_is_private() {
+        assert!(is_private(0o100_600, 1000, 1000, 1000) && is_private(0o100_440, 0, 0, 1000));
+        assert!(!is_private(0o100_440, 1000, 0, 1000) && !is_private(0o100_440, 0, 1000, 1000));
+        assert!(!is_private(0o100_444, 0, 0, 1000) && !is_private(0o100_460, 0, 0, 1000));
+        assert!(!is_private(0o100_440, 0, 0, 0), "root needs no list");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 mod queue;
 
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +21,7 @@ use sealwright_proto::signer_v1::{FromSigner, ImportPublicKey, ToSigner};
 use sealwright_proto::status::{Code, Fault};
 
 use crate::error::Error;
+use crate::listen::Stop;
 use crate::opened::OpenKey;
 use crate::service::Service;
 use queue::{Permit, Queue};
@@ -29,28 +30,28 @@ use queue::{Permit, Queue};
 /// an Ed25519 signature takes 10 microseconds.
 const SLICE_ITEMS: usize = 16;
 
-/// Says to front that the service is open, or why not; then serves until front closes the socket.
+/// Says to front why the service is not open.
+pub(crate) fn refuse(socket: UnixStream, error: &Error) {
+    let answers = Answers { socket: Mutex::new(socket) };
+    answers.send(0, Response::Failure(Fault::from(error).into()));
+}
+
+/// Says to front that the service is open, and serves until front closes the socket, or a stop is asked.
 ///
 /// # Errors
-/// The error of `service`; [`Error::Connection`] if the socket fails or front breaks the framing; [`Error::Process`].
+/// [`Error::Connection`] if the socket fails or front breaks the framing; [`Error::Process`].
 pub(crate) fn serve(
     socket: UnixStream,
-    service: Result<Service, Error>,
+    service: &Service,
     workers: usize,
+    stop: Option<&Stop>,
 ) -> Result<(), Error> {
     let writer = socket.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
     let answers = Answers { socket: Mutex::new(writer) };
-    let service = match service {
-        Ok(service) => service,
-        Err(error) => {
-            answers.send(0, Response::Failure(Fault::from(&error).into()));
-            return Err(error);
-        }
-    };
     answers.send(0, Response::Ready(service.ready()));
     let queue = Queue::new();
-    let served = std::thread::scope(|scope| {
-        let worker = Worker { service: &service, answers: &answers, queue: &queue };
+    std::thread::scope(|scope| {
+        let worker = Worker { service, answers: &answers, queue: &queue };
         for number in 0..workers {
             let started = std::thread::Builder::new()
                 .name(format!("signer-{number}"))
@@ -60,12 +61,14 @@ pub(crate) fn serve(
                 return Err(Error::Process { action: "start a thread", source });
             }
         }
-        let read = read_requests(socket, &queue);
+        let read = read_requests(UntilStopped { socket, stop }, &queue);
         queue.close();
-        read
-    });
-    service.close();
-    served
+        match read {
+            // Cut in the middle of a frame, by us.
+            Err(_) if stop.is_some_and(Stop::is_asked) => Ok(()),
+            read => read,
+        }
+    })
 }
 
 /// Threads that work: one a processor. Asked before the sandbox, which hides the files that say it.
@@ -74,13 +77,30 @@ pub(crate) fn workers() -> usize {
 }
 
 /// Reads until front closes.
-fn read_requests(socket: UnixStream, queue: &Queue<Job>) -> Result<(), Error> {
+fn read_requests(socket: UntilStopped<'_>, queue: &Queue<Job>) -> Result<(), Error> {
     let mut stream = BufReader::with_capacity(READ_BYTES, socket);
     while let Some((message, bytes)) = frame::read::<ToSigner>(&mut stream).map_err(Error::Connection)? {
         let permit = queue.admit(bytes);
         queue.push_last(Job::Fresh(Fresh { message, received: Instant::now(), permit }));
     }
     Ok(())
+}
+
+/// The reading half, which ends when a stop is asked.
+struct UntilStopped<'a> {
+    socket: UnixStream,
+    stop: Option<&'a Stop>,
+}
+
+impl Read for UntilStopped<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(stop) = self.stop
+            && !stop.is_readable_before(&self.socket, None)?
+        {
+            return Ok(0);
+        }
+        self.socket.read(buffer)
+    }
 }
 
 /// Bytes of the read buffer: several frames of one system call.
@@ -186,7 +206,13 @@ impl Worker<'_> {
         }
         let missing = || Fault::new(Code::MalformedRequest, "an item of a batch points to no key of it");
         let key = batch.keys.get(request.key).ok_or_else(missing)?.as_ref().map_err(Fault::clone)?;
-        guarded(|| self.service.sign(key, request))
+        let signed = guarded(|| self.service.sign(key, request));
+        let (key, trace_id) = (key.key_id(), request.trace_id.map(tracing::field::display));
+        match &signed {
+            Ok(_) => tracing::debug!(%key, trace_id, "signed"),
+            Err(fault) => tracing::info!(%key, trace_id, code = %fault.code, "refused"),
+        }
+        signed
     }
 
     /// Everything but signing.
@@ -240,28 +266,5 @@ impl Answers {
             // Front has said why it went, if there was a reason.
             tracing::debug!(%error, "front did not take an answer");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sealwright_proto::signer_v1::BeginImport;
-
-    /// Whatever kept it from opening, the self-test first of all.
-    #[test]
-    fn a_signer_that_did_not_open_says_why_and_answers_nothing() {
-        let (mut front, socket) = UnixStream::pair().unwrap();
-        let asked = ToSigner { id: 1, request: Some(Asked::BeginImport(BeginImport {})) };
-        frame::write(&mut front, &asked).unwrap();
-        let algorithm = "rsa4096 with sha512".to_owned();
-        let broken = Error::SelfTest { algorithm, reason: "a signature does not verify" };
-        assert!(matches!(serve(socket, Err(broken), 1), Err(Error::SelfTest { .. })));
-        let (greeting, _) = frame::read::<FromSigner>(&mut front).unwrap().unwrap();
-        let Some(Response::Failure(failure)) = greeting.response else { panic!("{greeting:?}") };
-        let fault = Fault::from(failure);
-        assert_eq!((greeting.id, fault.code), (0, Code::SelfTestFailed));
-        assert!(fault.message.contains("rsa4096 with sha512"), "{fault}");
-        assert!(!matches!(frame::read::<FromSigner>(&mut front), Ok(Some(_))), "an answer");
     }
 }

@@ -1,7 +1,7 @@
 //! The only process that holds a clear private key or can read the root key.
 //!
 //! ```text
-//! front ==frames over an inherited socket==> ipc.rs --> service.rs
+//! front ==frames over an inherited socket==> listen.rs --> ipc.rs --> service.rs
 //!     open the sealed key (seal.rs, cache.rs, floor.rs) --> usage.rs, clock.rs: may it sign this, now?
 //!     --> crypto: compose, finish the hash --> backend.rs: key operation --> public.rs: verify it --> answer
 //! ```
@@ -13,7 +13,7 @@
 //! rPGP parses and unlocks imported keys and writes certificates; it never signs here: all private-key operations
 //! are aws-lc-rs's (`backend.rs`).
 //!
-//! Reading order: [`run`], `process.rs`, `confine.rs`, `ipc.rs`, `service.rs`, `seal.rs`, `backend.rs`. `docs/WIRE.md` has the bytes.
+//! Reading order: [`run`], `process.rs`, `confine.rs`, `listen.rs`, `ipc.rs`, `service.rs`, `seal.rs`, `backend.rs`. `docs/WIRE.md` has the bytes.
 
 mod backend;
 mod cache;
@@ -27,6 +27,7 @@ mod files;
 mod floor;
 mod import;
 mod ipc;
+mod listen;
 mod memory;
 mod opened;
 mod packets;
@@ -40,13 +41,16 @@ mod self_test;
 mod service;
 mod usage;
 
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use listen::Door;
 
 pub use clock::{Clock, SystemClock};
 pub use confine::{Landlock, confine};
 pub use error::Error;
+pub use listen::Socket;
+pub use root::make_root_key;
 
 /// What a signer needs to start.
 #[derive(Debug)]
@@ -55,8 +59,11 @@ pub struct Config {
     pub root: PathBuf,
     /// Makes directory, root key and data key if none of them is there.
     pub create: bool,
-    /// One end of a Unix socket pair; front holds the other.
-    pub socket: UnixStream,
+    /// The root key's file, where it is not in [`Self::root`]: a credential that a service manager hands over. It is
+    /// never made, and everything else stays in [`Self::root`].
+    pub root_key: Option<PathBuf>,
+    /// Where front is, or comes to.
+    pub socket: Socket,
 }
 
 /// The walls of the process.
@@ -68,32 +75,50 @@ pub struct Walls {
     pub peers: Vec<u32>,
 }
 
-/// Hardens this process, tests every algorithm, opens the root key, shuts itself in ([`confine`]), and serves
-/// `config.socket` until front closes it. Requests in hand are answered before it returns. For a process of its own:
-/// the walls stay.
+/// Hardens this process, tests every algorithm, opens the root key, shuts itself in ([`confine`]), and serves front:
+/// on a connected socket until front closes it, on a listening one front after front until the process is sent
+/// SIGTERM. Requests in hand are answered before it returns. For a process of its own: the walls stay.
 ///
 /// # Errors
 /// Every variant of [`Error`]. What fails before serving is also told to front, as the first message; only a
 /// stranger is told nothing.
 pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
-    let Config { root, create, socket } = config;
     let workers = ipc::workers();
-    process::check_peer(&socket, &walls.peers)?;
+    let root = config.root.clone();
+    let (keys, socket) = config.split();
+    let door = Door::of(socket, &walls.peers)?;
     let service = process::harden()
-        .and_then(|()| open(&root, create, Arc::new(SystemClock)))
-        .and_then(|service| confine(&root, walls.landlock).map(|()| service));
-    ipc::serve(socket, service, workers)
+        .and_then(|()| keys.open(Arc::new(SystemClock)))
+        .and_then(|service| confine(&root, walls.landlock, door.listener()).map(|()| service));
+    door.serve(service, workers)
 }
 
-/// [`run`] without what concerns the whole process, and with another clock: for tests of other crates.
+/// [`run`] without what concerns the whole process, and with another clock: for tests of other crates. A listening
+/// socket is served until it fails.
 ///
 /// # Errors
 /// Those of [`run`].
 pub fn serve(config: Config, clock: Arc<dyn Clock>) -> Result<(), Error> {
-    let Config { root, create, socket } = config;
-    ipc::serve(socket, open(&root, create, clock), ipc::workers())
+    let (keys, socket) = config.split();
+    Door::of(socket, &[])?.serve(keys.open(clock), ipc::workers())
 }
 
-fn open(root: &Path, create: bool, clock: Arc<dyn Clock>) -> Result<service::Service, Error> {
-    service::Service::open(root, create, clock, self_test::run()?)
+/// Where the keys are.
+struct Keys {
+    root: PathBuf,
+    root_key: Option<PathBuf>,
+    create: bool,
+}
+
+impl Config {
+    fn split(self) -> (Keys, Socket) {
+        (Keys { root: self.root, root_key: self.root_key, create: self.create }, self.socket)
+    }
+}
+
+impl Keys {
+    fn open(&self, clock: Arc<dyn Clock>) -> Result<service::Service, Error> {
+        let passed = self_test::run()?;
+        service::Service::open(&self.root, self.root_key.as_deref(), self.create, clock, passed)
+    }
 }

@@ -120,10 +120,11 @@ pub(crate) struct Root {
 impl Root {
     /// Opens the files in `directory`. With `create`, makes the directory and both keys if the signer never had a file
     /// in it; a key that was lost is not made anew. Several processes may start at once: they agree under the lock.
+    /// The root key can lie elsewhere (`root_key`); then it is somebody else's to make.
     ///
     /// # Errors
     /// [`Error::RootKeyMissing`], [`Error::KeyFileMissing`], [`Error::RootKeyWrong`], [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
-    pub(crate) fn open(directory: &Path, create: bool) -> Result<Self, Error> {
+    pub(crate) fn open(directory: &Path, root_key: Option<&Path>, create: bool) -> Result<Self, Error> {
         if create {
             files::create_private_directory(directory)?;
         }
@@ -133,18 +134,12 @@ impl Root {
         files::check_private_directory(directory)?;
         let _lock = Lock::take(directory)?;
         if create {
-            prepare(directory)?;
+            prepare(directory, root_key)?;
         }
-        let root_path = directory.join(ROOT_KEY_FILE);
         let data_path = directory.join(DATA_KEY_FILE);
         let data_file = files::read_private(&data_path, FILE_BYTES_MAX)?;
-        let root_key = match files::read_secret(&root_path, FILE_BYTES_MAX)? {
-            Some(file) => parse_root_key(&file)?
-                .ok_or(Error::Damaged { path: root_path, reason: "it is not a root key" })?,
-            None => return Err(missing(directory, ROOT_KEY_FILE)),
-        };
+        let root = read_root_key(directory, root_key)?;
         let damaged = |reason| Error::Damaged { path: data_path.clone(), reason };
-        let root = Sealer::new("sealwright root key id", root_key).ok_or(Error::Random)?;
         let file = data_file.ok_or_else(|| missing(directory, DATA_KEY_FILE))?;
         let parsed = DataKeyFile::parse(&file).ok_or_else(|| damaged("it is not a data key"))?;
         if parsed.root_key_id != root.tag().to_string() {
@@ -170,8 +165,32 @@ const MAKING_FILE: &str = "making-keys";
 /// All that the signer keeps in its directory beside locks.
 const FILES: [&str; 4] = [ROOT_KEY_FILE, DATA_KEY_FILE, FLOORS_FILE, OPERATIONS_FILE];
 
-/// Makes both keys in a directory that has no file of the signer's, or in which their making was interrupted.
-fn prepare(directory: &Path) -> Result<(), Error> {
+/// Makes root key and data key in the directory, if the signer never had a file in it: for an installation that wants
+/// them before the signer starts.
+///
+/// # Errors
+/// [`Error::File`], [`Error::NotPrivate`], [`Error::Random`], [`Error::Confinement`] (no memory can be locked).
+pub fn make_root_key(directory: &Path) -> Result<(), Error> {
+    files::create_private_directory(directory)?;
+    files::check_private_directory(directory)?;
+    let _lock = Lock::take(directory)?;
+    prepare(directory, None)
+}
+
+fn read_root_key(directory: &Path, elsewhere: Option<&Path>) -> Result<Sealer, Error> {
+    let path = elsewhere.map_or_else(|| directory.join(ROOT_KEY_FILE), Path::to_owned);
+    let file = match files::read_secret(&path, FILE_BYTES_MAX)? {
+        Some(file) => file,
+        None if elsewhere.is_some() => return Err(Error::RootKeyMissing { path }),
+        None => return Err(missing(directory, ROOT_KEY_FILE)),
+    };
+    let key = parse_root_key(&file)?.ok_or(Error::Damaged { path, reason: "it is not a root key" })?;
+    Sealer::new("sealwright root key id", key).ok_or(Error::Random)
+}
+
+/// Makes both keys in a directory that has no file of the signer's, or in which their making was interrupted; with a
+/// root key that lies elsewhere, only the data key.
+fn prepare(directory: &Path, root_key: Option<&Path>) -> Result<(), Error> {
     let making = directory.join(MAKING_FILE);
     if making.exists() {
         files::remove(&directory.join(ROOT_KEY_FILE))?;
@@ -180,9 +199,15 @@ fn prepare(directory: &Path) -> Result<(), Error> {
     if present(directory).is_some() {
         return Ok(());
     }
+    let root = match root_key {
+        Some(_) => Some(read_root_key(directory, root_key)?),
+        None => None,
+    };
     files::replace_private(directory, MAKING_FILE, b"")?;
-    let root = create_root_key(directory)?;
-    let root = Sealer::new("sealwright root key id", root).ok_or(Error::Random)?;
+    let root = match root {
+        Some(root) => root,
+        None => Sealer::new("sealwright root key id", create_root_key(directory)?).ok_or(Error::Random)?,
+    };
     create_data_key(directory, &root)?;
     files::remove(&making)?;
     files::sync_directory(directory)
@@ -296,7 +321,7 @@ mod tests {
 
     fn fresh() -> (tempfile::TempDir, Root) {
         let directory = tempfile::tempdir().unwrap();
-        let root = Root::open(directory.path(), true).unwrap();
+        let root = Root::open(directory.path(), None, true).unwrap();
         (directory, root)
     }
 
@@ -305,7 +330,7 @@ mod tests {
         let (directory, first) = fresh();
         let sealed = first.data_key.seal(b"secret", b"about").unwrap();
         for create in [true, false] {
-            let again = Root::open(directory.path(), create).unwrap();
+            let again = Root::open(directory.path(), None, create).unwrap();
             assert_eq!(again.data_key.open(&sealed, b"about").unwrap().unwrap().expose(), b"secret");
             assert!(again.root_key_id == first.root_key_id);
         }
@@ -316,7 +341,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new");
         let tags: Vec<_> = std::thread::scope(|scope| {
-            let start = || Root::open(&path, true).unwrap().data_key.tag().to_string();
+            let start = || Root::open(&path, None, true).unwrap().data_key.tag().to_string();
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
@@ -342,7 +367,7 @@ mod tests {
         let (directory, root) = fresh();
         let (other, _) = fresh();
         std::fs::copy(other.path().join(ROOT_KEY_FILE), directory.path().join(ROOT_KEY_FILE)).unwrap();
-        let error = Root::open(directory.path(), true).err().unwrap();
+        let error = Root::open(directory.path(), None, true).err().unwrap();
         let text = error.to_string();
         let Error::RootKeyWrong { wanted, found, .. } = error else { panic!("{text}") };
         assert_eq!(wanted, root.root_key_id.to_string());
@@ -365,7 +390,7 @@ mod tests {
                 std::fs::remove_file(path(DATA_KEY_FILE)).unwrap();
                 files::replace_private(directory.path(), beside, b"").unwrap();
             }
-            let error = Root::open(directory.path(), true).err().unwrap();
+            let error = Root::open(directory.path(), None, true).err().unwrap();
             let text = error.to_string();
             assert!(matches!(error, Error::KeyFileMissing { .. }), "{text}");
             assert!(text.contains(lost) && text.contains(beside), "{text}");
@@ -383,7 +408,7 @@ mod tests {
                 }
             }
             files::replace_private(directory.path(), MAKING_FILE, b"").unwrap();
-            let after = Root::open(directory.path(), true).unwrap();
+            let after = Root::open(directory.path(), None, true).unwrap();
             assert!(after.root_key_id != before.root_key_id);
             assert!(!directory.path().join(MAKING_FILE).exists());
         }
@@ -392,9 +417,9 @@ mod tests {
     #[test]
     fn nothing_is_made_unasked() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(matches!(Root::open(directory.path(), false), Err(Error::RootKeyMissing { .. })));
+        assert!(matches!(Root::open(directory.path(), None, false), Err(Error::RootKeyMissing { .. })));
         let absent = directory.path().join("absent");
-        assert!(matches!(Root::open(&absent, false), Err(Error::RootKeyMissing { .. })));
+        assert!(matches!(Root::open(&absent, None, false), Err(Error::RootKeyMissing { .. })));
         assert!(!absent.exists());
     }
 
@@ -409,7 +434,7 @@ mod tests {
         ] {
             let (directory, _) = fresh();
             std::fs::write(directory.path().join(name), content).unwrap();
-            let error = Root::open(directory.path(), true).err().unwrap();
+            let error = Root::open(directory.path(), None, true).err().unwrap();
             assert!(matches!(&error, Error::Damaged { path, .. } if path.ends_with(name)), "{error}");
         }
     }
@@ -423,7 +448,7 @@ mod tests {
             let mut bad = good.clone();
             bad[index] ^= 1;
             std::fs::write(&path, &bad).unwrap();
-            assert!(Root::open(directory.path(), true).is_err(), "{index}");
+            assert!(Root::open(directory.path(), None, true).is_err(), "{index}");
         }
     }
 }

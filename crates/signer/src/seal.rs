@@ -321,7 +321,7 @@ pub(crate) mod tests {
 
     fn sealer() -> (tempfile::TempDir, Sealer) {
         let directory = tempfile::tempdir().unwrap();
-        let sealer = Root::open(directory.path(), true).unwrap().data_key;
+        let sealer = Root::open(directory.path(), None, true).unwrap().data_key;
         (directory, sealer)
     }
 

@@ -45,12 +45,13 @@ impl Service {
     /// Those of [`Root::open`], [`Floors::open`] and [`Counts::open`].
     pub(crate) fn open(
         directory: &Path,
+        root_key: Option<&Path>,
         create: bool,
         clock: Arc<dyn Clock>,
         _: self_test::Passed,
     ) -> Result<Self, Error> {
         Ok(Self {
-            root: Root::open(directory, create)?,
+            root: Root::open(directory, root_key, create)?,
             floors: Floors::open(directory)?,
             counts: Counts::open(directory)?,
             cache: Cache::new(),

@@ -26,7 +26,7 @@ use sealwright_proto::frame;
 use sealwright_proto::signer_v1::FromSigner;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::status::{Code, Fault};
-use sealwright_signer::{Config, Landlock, Walls, confine};
+use sealwright_signer::{Config, Landlock, Socket, Walls, confine};
 use trials::{Expected, TRIALS};
 
 /// Exit statuses of the role that connects.
@@ -39,12 +39,12 @@ fn main() {
     match arguments.as_slice() {
         ["as-it-is", trial, directory] => trials::run(trial, Path::new(directory)),
         ["confined", trial, directory] => {
-            confine(Path::new(directory), Landlock::Required).unwrap();
+            confine(Path::new(directory), Landlock::Required, None).unwrap();
             trials::run(trial, Path::new(directory));
         }
         ["seccomp-alone", trial, directory] => {
             without_landlock();
-            confine(Path::new(directory), Landlock::IfPresent).unwrap();
+            confine(Path::new(directory), Landlock::IfPresent, None).unwrap();
             trials::run(trial, Path::new(directory));
         }
         ["signer", directory] => signer(directory, Landlock::IfPresent, &[]),
@@ -138,7 +138,12 @@ fn a_stranger_at_the_socket_is_told_nothing() {
 fn signer(directory: &str, landlock: Landlock, peers: &[u32]) {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let socket = UnixStream::from(rustix::io::dup(rustix::stdio::stdin()).unwrap());
-    let config = Config { root: directory.into(), create: true, socket };
+    let config = Config {
+        root: directory.into(),
+        create: true,
+        root_key: None,
+        socket: Socket::inherited(socket.into()).unwrap(),
+    };
     if let Err(error) = sealwright_signer::run(config, &Walls { landlock, peers: peers.to_vec() }) {
         tracing::error!(%error, "the signer ends");
         std::process::exit(1);

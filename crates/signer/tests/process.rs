@@ -19,7 +19,11 @@ fn main() {
         Some(root) if root.as_encoded_bytes().starts_with(b"/") => {
             let socket = UnixStream::from(rustix::io::dup(rustix::stdio::stdin()).unwrap());
             let walls = Walls { landlock: Landlock::IfPresent, peers: Vec::new() };
-            sealwright_signer::run(Config { root: root.into(), create: true, socket }, &walls).unwrap();
+            sealwright_signer::run(
+                Config { root: root.into(), create: true, root_key: None, socket: socket.into() },
+                &walls,
+            )
+            .unwrap();
         }
         // Arguments of the test runner, or none.
         Some(_) | None => the_signer_cannot_be_dumped_traced_or_interrupted_from_the_terminal(),

@@ -109,6 +109,9 @@ pub(crate) const TAKE_OVER: &str = "UPDATE intents SET attempt = $3, lease_until
 pub(crate) const RELEASE: &str = "UPDATE intents SET lease_until = 0 \
      WHERE principal = $1 AND request_id = $2 AND attempt = $3 AND outcome IS NULL";
 
+pub(crate) const RELEASE_ALL: &str =
+    "UPDATE intents SET lease_until = 0 WHERE outcome IS NULL AND lease_until > 0";
+
 pub(crate) const CONCLUDE: &str = "UPDATE intents SET outcome = $4 \
      WHERE principal = $1 AND request_id = $2 AND attempt = $3 AND outcome IS NULL";
 
@@ -130,6 +133,15 @@ impl Store {
     /// Those of the database.
     pub async fn release_intent(&self, id: IntentId) -> Result<(), Error> {
         self.writer().submit(Release(id)).await
+    }
+
+    /// Gives back all intents without a final answer: their attempts died with the process before this one, or, if
+    /// one still runs, its log entry finds that it has lost the intent.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn release_unanswered_intents(&self) -> Result<(), Error> {
+        self.writer().submit(ReleaseAll).await
     }
 }
 
@@ -285,6 +297,19 @@ async fn prune(tx: &mut Transaction<'_>, now_ms: i64, tickets: usize) -> Result<
         .await
         .doing("prune ended tickets")?;
     Ok(())
+}
+
+struct ReleaseAll;
+
+impl Work for ReleaseAll {
+    type Output = ();
+
+    fn run<'a>(&'a self, tx: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            sqlx::query(RELEASE_ALL).execute(tx.connection()).await.doing("give back intents")?;
+            Ok(())
+        })
+    }
 }
 
 struct Release(IntentId);

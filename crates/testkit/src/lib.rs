@@ -19,5 +19,6 @@ pub mod fixtures;
 pub mod pysequoia;
 pub mod rpm;
 pub mod sealwright;
+pub mod server;
 pub mod tools;
 pub mod trace;

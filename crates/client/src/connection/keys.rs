@@ -1,5 +1,7 @@
 //! Key administration calls, and the key as the client sees it: public facts only.
 
+use std::time::Duration;
+
 use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
@@ -7,11 +9,17 @@ use sealwright_proto::limits;
 use sealwright_proto::v1;
 use sealwright_proto::v1::keys_client::KeysClient;
 use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
 
-use crate::connection::Connection;
-use crate::connection::stream::from_status;
-use crate::error::Error;
+use crate::connection::stream::{from_status, no_answer};
+use crate::connection::{Connection, retry_of, trace};
+use crate::error::{Code, Error};
 use crate::import::{self, Secret};
+
+type Keys = KeysClient<Channel>;
+
+/// How long a call may take: making an RSA key takes seconds on a slow machine.
+const CALL_MAX: Duration = Duration::from_millis(limits::DEADLINE_MS_MAX as u64);
 
 /// Keys that [`Connection::list`] takes from a server at most: more is not a listing for a person.
 const KEYS_MAX: usize = 100_000;
@@ -140,6 +148,18 @@ pub struct NewKey {
     pub version: KeyVersion,
 }
 
+/// Whether a call can be made a second time when nobody knows what became of the first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// It only looks, or sets what it set before.
+    Harmless,
+    /// Only if the server said that it did nothing, or was never reached.
+    OnlyIfRefused,
+}
+
+/// How often a call is made.
+const CALLS_MAX: u32 = 4;
+
 impl Connection {
     /// Makes a key.
     ///
@@ -154,7 +174,8 @@ impl Connection {
             signing_subkey: new.signing_subkey,
             openpgp_version: new.version.number().into(),
         };
-        Key::parse(self.keys().create(request).await.map_err(from_status)?.into_inner())
+        let call = async |mut keys: Keys, request| keys.create(request).await;
+        Key::parse(self.call(Repeat::OnlyIfRefused, request, call).await?)
     }
 
     /// All keys, in order of their names.
@@ -166,7 +187,8 @@ impl Connection {
         loop {
             let after = keys.last().map(|key| key.name.clone()).unwrap_or_default();
             let request = v1::ListKeysRequest { after, limit: 0 };
-            let page = self.keys().list(request).await.map_err(from_status)?.into_inner();
+            let call = async |mut keys: Keys, request| keys.list(request).await;
+            let page = self.call(Repeat::Harmless, request, call).await?;
             let progress = !page.keys.is_empty();
             for key in page.keys {
                 keys.push(Key::parse(key)?);
@@ -186,7 +208,8 @@ impl Connection {
     /// There is none, or a lost connection.
     pub async fn describe(&self, key: &str) -> Result<Key, Error> {
         let request = v1::DescribeKeyRequest { key: key.to_owned() };
-        Key::parse(self.keys().describe(request).await.map_err(from_status)?.into_inner())
+        let call = async |mut keys: Keys, request| keys.describe(request).await;
+        Key::parse(self.call(Repeat::Harmless, request, call).await?)
     }
 
     /// Imports a secret key; it travels encrypted to the signer process.
@@ -194,15 +217,17 @@ impl Connection {
     /// # Errors
     /// The signer refuses the key, or a lost connection.
     pub async fn import(&self, name: &str, secret: Secret) -> Result<Key, Error> {
-        let begun = self.keys().begin_import(v1::BeginImportRequest {}).await.map_err(from_status)?;
-        let sealed = import::encrypt(&secret, name, &begun.into_inner().hpke_public_key)?;
+        let call = async |mut keys: Keys, request| keys.begin_import(request).await;
+        let begun = self.call(Repeat::Harmless, v1::BeginImportRequest {}, call).await?;
+        let sealed = import::encrypt(&secret, name, &begun.hpke_public_key)?;
         drop(secret);
         let request = v1::ImportKeyRequest {
             name: name.to_owned(),
             encapsulated_key: sealed.encapsulated_key,
             ciphertext: sealed.ciphertext,
         };
-        let answer = self.keys().import(request).await.map_err(from_status)?.into_inner();
+        let call = async |mut keys: Keys, request| keys.import(request).await;
+        let answer = self.call(Repeat::OnlyIfRefused, request, call).await?;
         Key::parse(answer.key.ok_or(Error::BadAnswer { what: "an import without a key" })?)
     }
 
@@ -212,7 +237,8 @@ impl Connection {
     /// The primary secret is not there, or a lost connection.
     pub async fn renew(&self, key: &str, valid_for_s: Option<u64>) -> Result<Key, Error> {
         let request = v1::RenewKeyRequest { key: key.to_owned(), valid_for_s };
-        Key::parse(self.keys().renew(request).await.map_err(from_status)?.into_inner())
+        let call = async |mut keys: Keys, request| keys.renew(request).await;
+        Key::parse(self.call(Repeat::OnlyIfRefused, request, call).await?)
     }
 
     /// Switches a key on or off.
@@ -225,12 +251,67 @@ impl Connection {
             KeyState::Disabled => v1::KeyState::Disabled,
         };
         let request = v1::SetKeyStateRequest { key: key.to_owned(), state: state.into() };
-        Key::parse(self.keys().set_state(request).await.map_err(from_status)?.into_inner())
+        let call = async |mut keys: Keys, request| keys.set_state(request).await;
+        Key::parse(self.call(Repeat::Harmless, request, call).await?)
     }
 
-    fn keys(&self) -> KeysClient<Channel> {
-        KeysClient::new(self.channel.clone())
-            .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
+    /// One call, and again where that can help and does no harm.
+    async fn call<Q: Clone, A>(
+        &self,
+        repeat: Repeat,
+        message: Q,
+        call: impl AsyncFn(Keys, Request<Q>) -> Result<Response<A>, Status>,
+    ) -> Result<A, Error> {
+        let of_keys = async |channel, request| {
+            let keys = KeysClient::new(channel)
+                .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX);
+            call(keys, request).await
+        };
+        self.call_service(repeat, message, of_keys).await
+    }
+
+    /// One call of any service, again where that can help.
+    pub(super) async fn call_service<Q: Clone, A>(
+        &self,
+        repeat: Repeat,
+        message: Q,
+        call: impl AsyncFn(Channel, Request<Q>) -> Result<Response<A>, Status>,
+    ) -> Result<A, Error> {
+        let mut attempt = 1;
+        loop {
+            let error = match self.call_once(message.clone(), &call).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let unknown = matches!(error, Error::ConnectionLost { .. })
+                || error
+                    .server_code()
+                    .is_some_and(|code| !matches!(code, Code::ShuttingDown | Code::Overloaded));
+            let again = retry_of(&error).filter(|_| {
+                self.lines.is_remote() && attempt < CALLS_MAX && (repeat == Repeat::Harmless || !unknown)
+            });
+            let Some(again) = again else { return Err(error) };
+            tokio::time::sleep(again.wait(attempt)).await;
+            attempt = attempt.saturating_add(1);
+        }
+    }
+
+    async fn call_once<Q, A>(
+        &self,
+        message: Q,
+        call: &impl AsyncFn(Channel, Request<Q>) -> Result<Response<A>, Status>,
+    ) -> Result<A, Error> {
+        let line = self.lines.line().await?;
+        let request = trace::request(line.trace, message);
+        let outcome =
+            match tokio::time::timeout(CALL_MAX, call(line.channel.clone(), request)).await {
+                Ok(outcome) => outcome.map(Response::into_inner).map_err(from_status),
+                Err(_) => Err(no_answer(CALL_MAX)),
+            };
+        if let Err(error) = &outcome {
+            self.lines.learn(&line, error).await;
+        }
+        outcome
     }
 }

@@ -1,7 +1,5 @@
 //! Salts for version 6 signatures, fetched before the contents are hashed.
 
-use std::time::Duration;
-
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_proto::convert::salts::{Salts, SaltsRequest};
 use sealwright_proto::limits;
@@ -9,9 +7,9 @@ use sealwright_proto::names::KeyReference;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::v1::signing_client::SigningClient;
 
-use super::{ATTEMPTS_MAX, PATIENCE, retry_of};
+use super::PATIENCE;
 use crate::connection::Connection;
-use crate::connection::stream::from_status;
+use crate::connection::keys::Repeat;
 use crate::error::Error;
 
 impl Connection {
@@ -28,23 +26,11 @@ impl Connection {
     }
 
     async fn ask_for_salts(&self, asked: &SaltsRequest) -> Result<Salts, Error> {
-        let mut attempt = 1;
-        loop {
-            let mut client = SigningClient::new(self.channel.clone())
-                .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX);
-            match client.begin_salts(asked.to_wire()).await.map_err(from_status) {
-                Ok(answer) => {
-                    return Salts::parse(answer.into_inner(), asked)
-                        .map_err(|source| Error::AnswerRefused { source });
-                }
-                Err(error) => match retry_of(&error) {
-                    Some(wait_ms) if attempt < ATTEMPTS_MAX => {
-                        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-                        attempt = attempt.saturating_add(1);
-                    }
-                    Some(_) | None => return Err(error),
-                },
-            }
-        }
+        let begin = async |channel, request| {
+            let signing = SigningClient::new(channel);
+            signing.max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX).begin_salts(request).await
+        };
+        let answer = self.call_service(Repeat::Harmless, asked.to_wire(), begin).await?;
+        Salts::parse(answer, asked).map_err(|source| Error::AnswerRefused { source })
     }
 }

@@ -2,25 +2,37 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use sealwright_proto::limits;
 use sealwright_proto::status::{Code, Fault};
+use sealwright_proto::trace::Traceparent;
 use sealwright_proto::v1::signing_client::SigningClient;
 use sealwright_proto::v1::{SignGroup, SignGroupResult};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
+use crate::connection::trace;
 use crate::error::Error;
 
 type RequestId = [u8; 16];
 
-/// An open stream. Dropping it closes our half; the reader ends when the server has closed the other.
+/// An open stream. Dropping it ends both halves: the server sees that nobody waits any more.
 #[derive(Debug)]
 pub(crate) struct Stream {
     groups: mpsc::Sender<SignGroup>,
     waiting: Arc<Mutex<Waiting>>,
+    reader: JoinHandle<()>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +56,9 @@ impl From<Ended> for Error {
 
 /// A status with a failure of ours in it is the server's word; anything else is the transport's.
 pub(crate) fn from_status(status: tonic::Status) -> Error {
+    if status.details().is_empty() && status.code() == tonic::Code::Unimplemented {
+        return Error::NotSealwright;
+    }
     let of_transport = status.details().is_empty()
         && matches!(
             status.code(),
@@ -57,22 +72,37 @@ pub(crate) fn from_status(status: tonic::Status) -> Error {
 }
 
 impl Stream {
-    pub(crate) async fn open(channel: Channel) -> Result<Self, Error> {
+    pub(crate) async fn open(channel: Channel, trace: Traceparent) -> Result<Self, Error> {
         let (groups, outgoing) = mpsc::channel(limits::GROUPS_IN_FLIGHT_MAX);
         let mut client = SigningClient::new(channel)
             .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
             .max_encoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX);
-        let answers = client.sign(ReceiverStream::new(outgoing)).await.map_err(from_status)?.into_inner();
         let waiting = Arc::new(Mutex::new(Waiting::default()));
-        tokio::spawn(read(answers, Arc::clone(&waiting)));
-        Ok(Self { groups, waiting })
+        // What its caller has given up meanwhile is not sent any more.
+        let wanted = {
+            let waiting = Arc::clone(&waiting);
+            move |group: &SignGroup| {
+                RequestId::try_from(group.request_id.as_slice())
+                    .is_ok_and(|id| lock(&waiting).callers.contains_key(&id))
+            }
+        };
+        let outgoing = trace::request(trace, ReceiverStream::new(outgoing).filter(wanted));
+        let answers = client.sign(outgoing).await.map_err(from_status)?.into_inner();
+        let reader = tokio::spawn(read(answers, Arc::clone(&waiting)));
+        Ok(Self { groups, waiting, reader })
     }
 
     pub(crate) fn is_open(&self) -> bool {
         lock(&self.waiting).ended.is_none() && !self.groups.is_closed()
     }
 
-    pub(crate) async fn ask(&self, group: SignGroup, id: RequestId) -> Result<SignGroupResult, Error> {
+    /// Waits for the answer, at most `patience`.
+    pub(crate) async fn ask(
+        &self,
+        group: SignGroup,
+        id: RequestId,
+        patience: Duration,
+    ) -> Result<SignGroupResult, Error> {
         let (answer, answered) = oneshot::channel();
         {
             let mut waiting = lock(&self.waiting);
@@ -83,20 +113,27 @@ impl Stream {
         }
         // When the caller gives up, nobody is left to answer.
         let _forget = Forget { waiting: &self.waiting, id };
-        if self.groups.send(group).await.is_err() {
-            return Err(self.end());
-        }
-        let wait = std::time::Duration::from_millis(limits::DEADLINE_MS_MAX.into());
-        match tokio::time::timeout(wait, answered).await {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(_)) => Err(self.end()),
-            Err(_) => Err(Fault::new(Code::DeadlineExceeded, "no answer within five minutes").into()),
+        let asked = async {
+            if self.groups.send(group).await.is_err() {
+                return Err(self.end());
+            }
+            answered.await.map_err(|_| self.end())
+        };
+        match tokio::time::timeout(patience, asked).await {
+            Ok(answer) => answer,
+            Err(_) => Err(no_answer(patience)),
         }
     }
 
     fn end(&self) -> Error {
         lock(&self.waiting).ended.clone().unwrap_or(Ended(None)).into()
     }
+}
+
+/// Nothing came in time.
+pub(crate) fn no_answer(patience: Duration) -> Error {
+    let what = format!("no answer within {} seconds", patience.as_secs().max(1));
+    Fault::new(Code::DeadlineExceeded, what).into()
 }
 
 struct Forget<'a> {

@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 
 use crate::apply::sidecar::SIGNATURE_FILE;
-use crate::error::{Content, Error, FileKind, Kept};
+use crate::error::{Content, Error, FileKind, Kept, Tried};
 
 impl Error {
     /// What a person can do about it, one or two sentences.
@@ -57,6 +57,10 @@ impl Error {
             Self::KeyFile { .. } | Self::EmptyFile { .. } => "Check that it is the right file.",
             Self::Server(fault) => fault.code.advice(),
             Self::ConnectionLost { .. } => "Try again; see the server's log if it stays.",
+            Self::Unreachable { tried } => of_tried(tried),
+            Self::NotSealwright => "Check the address and port, and the releases of client and server.",
+            Self::Credential { why, .. } => why.advice(),
+            Self::BadAddress { .. } => "Name it as https://HOST:PORT.",
             Self::BadAnswer { .. } | Self::AnswerRefused { .. } | Self::BadAnswerBytes { .. } => {
                 "Client and server may be of different releases; otherwise report it."
             }
@@ -77,6 +81,12 @@ impl Error {
             Self::Internal(_) => "Nothing was changed.",
         }
     }
+}
+
+/// What is most worth mending: a fault that does not pass by itself.
+fn of_tried(tried: &[Tried]) -> &'static str {
+    let lasting = tried.iter().find(|tried| !tried.why.passes());
+    lasting.or_else(|| tried.first()).map_or("Name a server.", |tried| tried.why.advice())
 }
 
 fn of_io(error: &io::Error) -> &'static str {

@@ -54,6 +54,8 @@ pub struct StreamSigned {
     pub issuer: Fingerprint,
     /// Id of the request.
     pub request_id: String,
+    /// The server that answered, if it is another process.
+    pub server: Option<Arc<str>>,
     /// From the first byte to the signature.
     pub elapsed: std::time::Duration,
 }
@@ -97,7 +99,7 @@ impl Signer {
         let group = self.group(&prepared, &tickets, NAME.to_owned(), read_bytes);
         let mut answer = tokio::select! {
             biased;
-            answer = self.connection.sign(&group) => answer?,
+            answer = self.connection.sign_unless_stopped(&group, Some(stop)) => answer?,
             () = stop.forced() => return Err(Error::Stopped),
         };
         let sent_bytes = answer.sent_bytes;
@@ -117,6 +119,7 @@ impl Signer {
                 log_indexes,
                 issuer: self.issuer,
                 request_id: answer.request_id,
+                server: answer.server,
                 elapsed: begun.elapsed(),
             })),
             Output::Edits(_) => Err(Error::Internal("a stream cannot be edited")),

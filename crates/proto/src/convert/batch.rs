@@ -5,6 +5,7 @@ use crate::limits;
 use crate::names::KeyId;
 use crate::signer_v1 as wire;
 use crate::status::{Code, Fault};
+use crate::trace::TraceId;
 use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
@@ -67,6 +68,8 @@ pub struct Request {
     /// Version 6 keys: what was hashed before the content, of the content's hash. [`ToBeSigned::ticket`] is front's
     /// and does not come here.
     pub first: Option<Salt>,
+    /// For log lines.
+    pub trace_id: Option<TraceId>,
 }
 
 impl Batch {
@@ -118,7 +121,8 @@ impl Request {
             Some(Salt::new(content.hash(), &request.first).map_err(|error| refused(&error))?)
         };
         let item = ToBeSigned { usage, purpose, content, ticket: None };
-        Ok(Self { key, item, not_before: request.not_before, salt: request.salt, first })
+        let trace_id = TraceId::parse(&request.trace_id)?;
+        Ok(Self { key, item, not_before: request.not_before, salt: request.salt, first, trace_id })
     }
 
     fn into_wire(self) -> wire::SignRequest {
@@ -137,6 +141,7 @@ impl Request {
             not_before: self.not_before,
             salt: self.salt,
             first: self.first.map(|salt| salt.as_bytes().to_vec()).unwrap_or_default(),
+            trace_id: self.trace_id.map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
         }
     }
 }
@@ -242,6 +247,7 @@ mod tests {
             item: ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None },
             not_before: 17,
             salt: true,
+            trace_id: TraceId::new([9; 16]),
         };
         Batch {
             keys: vec![SealedKey { key_id, generation: 3, blob: vec![1, 2, 3] }],
@@ -273,6 +279,7 @@ mod tests {
         assert_eq!(refused_as(|b| b.items[0].content = None), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.items[0].first.truncate(8)), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.items[1].first.push(0)), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.items[0].trace_id = vec![1; 15]), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.keys[0].generation = 0), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.keys[0].key_id.clear()), Code::MalformedRequest);
         assert_eq!(

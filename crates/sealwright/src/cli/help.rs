@@ -23,7 +23,14 @@ ENVIRONMENT:
         The key of sign when --key is not given.
   SEALWRIGHT_LOG
         What is logged on standard error: error, warn (default), info,
-        debug, trace.
+        debug, trace; also by part: warn,sealwright_server=debug.
+  SEALWRIGHT_LOG_FORMAT
+        text (default), or json: one object a line.
+  SEALWRIGHT_SERVER
+        Server to ask, as https://HOST:PORT, or embedded for the keys of
+        this user. Default: what client.toml says, else embedded.
+  SEALWRIGHT_CLIENT_CONFIG
+        The file client.toml, if it is not at its place.
   SEALWRIGHT_REQUIRE_SANDBOX
         If set, nothing is signed on a kernel without Landlock.
   XDG_DATA_HOME, XDG_CONFIG_HOME, XDG_STATE_HOME
@@ -37,6 +44,10 @@ FILES:
   $SEALWRIGHT_HOME/revocations, or ~/.local/share/sealwright/revocations
         A revocation certificate for each key that was made: keep a copy
         in a safe place.
+  $SEALWRIGHT_HOME/client.toml, or ~/.config/sealwright/client.toml, or
+  /etc/sealwright/client.toml
+        The server to ask, and the certificates for it; made by
+        sealwright init.
   $SEALWRIGHT_HOME/state, or ~/.local/state/sealwright
         Undo records of sign --in-place, for the time of a call.
 
@@ -49,6 +60,32 @@ EXAMPLES:
   sealwright sign --key release *.rpm
   sealwright key export release > release.asc
   sealwright verify --keyring release.asc *.rpm";
+
+/// Of `init`.
+pub(crate) const INIT: &str = "\
+Everything is made in one step, or nothing. A directory that has
+something in it is left alone, and what is there is named.
+
+FILES, below the directory:
+  server.toml, clients.toml
+        For sealwright serve: where it listens; who may do what.
+  tls/  The server's certificate and key, and the authority of clients.
+  ca/   The certificate authority, and the list of what it has issued.
+        Not needed to serve: keep it elsewhere between two uses.
+  clients/NAME/
+        To be handed to the user NAME, as ~/.config/sealwright.
+  root/ The root key: for the signer alone. Back it up with the store,
+        in another place.
+
+EXAMPLES:
+  sealwright init --name sign.example.org
+  sealwright init --client build-7 --key release --key nightly
+  sealwright init --revoke build-7
+
+EXIT STATUS:
+  0  done
+  1  not done, and nothing was changed
+  2  wrong usage";
 
 /// Of `sign`.
 pub(crate) const SIGN: &str = "\
@@ -106,7 +143,7 @@ mod tests {
 
     #[test]
     fn lines_fit_a_terminal_of_80_columns_beside_the_margins_of_man() {
-        for text in [STATUS, TOP, SIGN, VERIFY] {
+        for text in [STATUS, TOP, INIT, SIGN, VERIFY] {
             for line in text.lines() {
                 assert!(line.len() <= 73, "{line}");
             }

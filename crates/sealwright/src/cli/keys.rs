@@ -14,13 +14,22 @@ use sealwright_proto::limits::USER_ID_BYTES_MAX;
 use serde::Serialize;
 
 use crate::cli::Context;
-use crate::config::Places;
+use crate::config::{NoHome, Places};
 use crate::duration::{Validity, iso};
-use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
+use crate::remote::ServerArgs;
 use crate::terminal;
 
 /// `sealwright key ...`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(subcommand)]
+    command: KeyCommand,
+}
+
+/// What to do with keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
     /// Make a key. A revocation certificate is made with it and stored beside the store.
@@ -157,15 +166,14 @@ fn user_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Carries out one `key` command over the embedded default.
-pub(crate) async fn run(command: KeyCommand, context: Context) -> Result<Exit, Failure> {
-    let places = Places::from_environment().map_err(|error| {
-        Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
-    })?;
-    if !places.store.exists() {
+/// Carries out one `key` command, over a server or the embedded default.
+pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
+    let Args { server, command } = args;
+    let way = server.choose()?;
+    if let Some(places) = way.places().filter(|places| !places.store.exists()) {
         // Looking must not make a store and a root key.
         match command.looks_at() {
-            Looks::AtOne(key) => return Err(no_store(&places, key)),
+            Looks::AtOne(key) => return Err(no_store(places, key)),
             Looks::AtAll => {
                 no_keys();
                 return Ok(Exit::Done);
@@ -173,9 +181,10 @@ pub(crate) async fn run(command: KeyCommand, context: Context) -> Result<Exit, F
             Looks::Makes => {}
         }
     }
-    let embedded = Embedded::start(&places).await?;
-    let outcome = with(&embedded.connection, command, context, &places).await;
-    embedded.stop().await;
+    let revocations = way.revocations();
+    let opened = way.open().await?;
+    let outcome = with(opened.connection(), command, context, revocations.as_deref()).await;
+    opened.close().await;
     outcome.map(|()| Exit::Done)
 }
 
@@ -215,21 +224,21 @@ async fn with(
     connection: &Connection,
     command: KeyCommand,
     context: Context,
-    places: &Places,
+    revocations: Option<&Path>,
 ) -> Result<(), Failure> {
     match command {
-        KeyCommand::Create(args) => create(connection, args, context, places).await,
+        KeyCommand::Create(args) => create(connection, args, context, revocations).await,
         KeyCommand::List => list(connection, context).await,
         KeyCommand::Show { key } => {
             let key = connection.describe(&key).await.map_err(refused)?;
-            show(&KeyView::of(&key), context);
+            show(&KeyView::of(&key, connection).await, context);
             Ok(())
         }
         KeyCommand::Export(args) => export(connection, args).await,
         KeyCommand::Import(args) => import_key(connection, args, context).await,
         KeyCommand::Renew { key, expires } => {
             let key = connection.renew(&key, expires.0).await.map_err(refused)?;
-            show(&KeyView::of(&key), context);
+            show(&KeyView::of(&key, connection).await, context);
             terminal::err("Publish the renewed certificate: sealwright key export prints it.");
             Ok(())
         }
@@ -242,7 +251,7 @@ async fn create(
     connection: &Connection,
     args: CreateArgs,
     context: Context,
-    places: &Places,
+    revocations: Option<&Path>,
 ) -> Result<(), Failure> {
     let user_id = args.uid.unwrap_or_else(|| args.name.clone());
     let new = NewKey {
@@ -254,14 +263,18 @@ async fn create(
         version: args.openpgp.into(),
     };
     let key = connection.create(new).await.map_err(refused)?;
-    let mut view = KeyView::of(&key);
+    let mut view = KeyView::of(&key, connection).await;
     if !key.revocation.is_empty() {
-        let path = places.revocations.join(format!("{}.asc", key.fingerprint));
-        match store_revocation(&path, &key.revocation) {
-            Ok(()) => view.revocation = Some(path.display().to_string()),
+        let name = format!("{}.asc", key.fingerprint);
+        let stored = revocations.ok_or_else(|| std::io::Error::other(NoHome)).and_then(|folder| {
+            let path = folder.join(&name);
+            store_revocation(&path, &key.revocation).map(|()| path)
+        });
+        match stored {
+            Ok(path) => view.revocation = Some(path.display().to_string()),
             // The key exists: the certificate must not be lost with the directory.
             Err(error) => {
-                terminal::err(&format!("cannot write {}: {error}; keep this:", path.display()));
+                terminal::err(&format!("cannot write {name}: {error}; keep this:"));
                 terminal::err(&key.revocation);
             }
         }
@@ -281,7 +294,10 @@ fn store_revocation(path: &Path, armored: &str) -> std::io::Result<()> {
 
 async fn list(connection: &Connection, context: Context) -> Result<(), Failure> {
     let keys = connection.list().await.map_err(refused)?;
-    let views: Vec<KeyView> = keys.iter().map(KeyView::of).collect();
+    let mut views = Vec::with_capacity(keys.len());
+    for key in &keys {
+        views.push(KeyView::of(key, connection).await);
+    }
     if context.json {
         views.iter().for_each(terminal::json);
         return Ok(());
@@ -348,7 +364,7 @@ async fn import_key(connection: &Connection, args: ImportArgs, context: Context)
         terminal::err(&format!("Warning: {}", terminal::safe(warning)));
     }
     let key = connection.import(&args.name, secret).await.map_err(refused)?;
-    show(&KeyView::of(&key), context);
+    show(&KeyView::of(&key, connection).await, context);
     Ok(())
 }
 
@@ -359,7 +375,7 @@ async fn set_state(
     context: Context,
 ) -> Result<(), Failure> {
     let key = connection.set_state(key, state).await.map_err(refused)?;
-    show(&KeyView::of(&key), context);
+    show(&KeyView::of(&key, connection).await, context);
     Ok(())
 }
 
@@ -387,11 +403,16 @@ struct KeyView {
     revocation: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
 }
 
 impl KeyView {
-    fn of(key: &sealwright_client::connection::Key) -> Self {
+    async fn of(key: &sealwright_client::connection::Key, connection: &Connection) -> Self {
+        // It has answered just now; if it went away since, that is no failure of this call.
+        let server = connection.server().await.ok().flatten();
         Self {
+            server: server.map(|server| server.to_string()),
             name: key.name.clone(),
             state: key.state.name(),
             algorithm: key.algorithm.clone(),
@@ -438,5 +459,8 @@ fn show(key: &KeyView, context: Context) {
     }
     if let Some(path) = &key.revocation {
         line("revocation", path);
+    }
+    if let Some(server) = &key.server {
+        line("server", server);
     }
 }

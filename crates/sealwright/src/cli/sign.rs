@@ -24,10 +24,10 @@ use crate::cli::sign::format_options::{FormatArgs, FormatName};
 use crate::cli::sign::paths::PathArgs;
 use crate::cli::sign::writing::WritingArgs;
 use crate::cli::{Context, list};
-use crate::config::{KEY_VARIABLE, Places};
-use crate::embedded::Embedded;
+use crate::config::KEY_VARIABLE;
 use crate::failure::{Exit, Failure};
 use crate::output::{FailureView, Output, PathView, milliseconds, short_fingerprint, shown, size};
+use crate::remote::ServerArgs;
 use crate::terminal;
 
 /// `sealwright sign`.
@@ -71,6 +71,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     writing: WritingArgs,
     #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
     files: PathArgs,
 }
 
@@ -98,7 +100,7 @@ enum HashArg {
     Sha512,
 }
 
-/// Carries out `sign` over the embedded default.
+/// Carries out `sign`, over a server or the embedded default.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let streamed = args.files.names_standard_input();
     let alone = args.files.paths.len() == 1 && args.files.files_from.is_none();
@@ -112,27 +114,26 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let paths = args.files.all()?;
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
-    let places = Places::from_environment().map_err(|error| {
-        Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME to a directory that is yours.")
-    })?;
-    if !places.store.exists() {
-        return Err(no_store(&places, &args.key));
+    let way = args.server.choose()?;
+    if let Some(places) = way.places().filter(|places| !places.store.exists()) {
+        return Err(no_store(places, &args.key));
     }
-    if !args.dry_run {
-        writing::recover(&places.state);
+    let state = way.state_directory();
+    if let Some(state) = state.as_ref().filter(|_| !args.dry_run) {
+        writing::recover(state);
     }
-    let request = request(&args, args.writing.policy(&places.state)?)?;
-    let embedded = tokio::select! {
+    let request = request(&args, args.writing.policy(state.as_deref())?)?;
+    let opened = tokio::select! {
         biased;
         () = stop.asked() => return Err(Failure::stopped()),
-        embedded = Embedded::start(&places) => embedded?,
+        opened = way.open() => opened?,
     };
     let outcome = if streamed {
-        sign_standard_input(&args, request, &embedded.connection, context, &stop).await
+        sign_standard_input(&args, request, opened.connection(), context, &stop).await
     } else {
-        sign_files(&args, paths, request, &embedded.connection, context, &stop).await
+        sign_files(&args, paths, request, opened.connection(), context, &stop).await
     };
-    embedded.stop().await;
+    opened.close().await;
     outcome
 }
 
@@ -145,8 +146,12 @@ async fn sign_files(
     stop: &Stop,
 ) -> Result<Exit, Failure> {
     let output = output_directory(args)?;
-    let signer = Signer::new(connection.clone(), &args.key, request, output).await;
-    let signer = Arc::new(signer.map_err(|error| refused(&error))?);
+    let signer = Signer::new(connection.clone(), &args.key, request, output);
+    let signer = tokio::select! {
+        biased;
+        () = stop.asked() => return Err(Failure::stopped()),
+        signer = signer => Arc::new(signer.map_err(|error| refused(&error))?),
+    };
     let listing = list(paths, args.recursive, stop).await?;
     let mut printer = Printer { output: Output::new(context, listing.len()), dry_run: args.dry_run };
     let jobs = args.jobs.map_or_else(batch::default_jobs, usize::from);
@@ -281,6 +286,7 @@ fn command(args: &Args) -> Vec<String> {
     ];
     words.extend(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| (*flag).to_owned()));
     words.extend(args.writing.words());
+    words.extend(args.server.words());
     words
 }
 
@@ -297,6 +303,10 @@ fn summary_line(summary: &Summary, signer: &Signer, dry_run: bool) -> String {
     part(summary.not_begun, "not begun");
     let key = signer.key();
     line.push_str(&format!(". Key {} {}", terminal::safe(&key.name), short_fingerprint(&key.fingerprint)));
+    if !summary.servers.is_empty() {
+        let servers: Vec<&str> = summary.servers.iter().map(AsRef::as_ref).collect();
+        line.push_str(&format!(" at {}", terminal::safe(&servers.join(", "))));
+    }
     if let Some(id) = &summary.request_id {
         line.push_str(&format!(", request {id}"));
     }
@@ -378,6 +388,8 @@ struct FileView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
@@ -414,6 +426,7 @@ impl<'a> FileView<'a> {
             method: written.map(|written| written.method.name()),
             elapsed_ms: milliseconds(report.elapsed),
             request_id: report.request_id.as_deref(),
+            server: report.server.as_deref(),
             why,
             notes: &report.notes,
             warnings: &report.warnings,
@@ -451,6 +464,7 @@ impl<'a> StreamView<'a> {
             method: None,
             elapsed_ms: milliseconds(elapsed),
             request_id: signed.map(|signed| signed.request_id.as_str()),
+            server: signed.and_then(|signed| signed.server.as_deref()),
             why: None,
             notes: &[],
             warnings: &[],

@@ -15,11 +15,10 @@ use serde::Serialize;
 
 use crate::cli::sign::format_options::FormatName;
 use crate::cli::{Context, list};
-use crate::config::Places;
 use crate::duration::{iso, utc};
-use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
 use crate::output::{FailureView, Output, PathView, milliseconds, shown};
+use crate::remote::ServerArgs;
 use crate::terminal;
 
 /// `sealwright verify`.
@@ -43,6 +42,8 @@ pub(crate) struct Args {
     /// Check the packages in directories, and in those beneath; links are not followed.
     #[arg(long, short)]
     recursive: bool,
+    #[command(flatten)]
+    server: ServerArgs,
     /// Files, signature files (.asc, .sig), or directories with -r.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -104,25 +105,23 @@ fn named_certificates(args: &Args) -> Result<Keyring, Failure> {
     trust::from_files(&files).map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
 }
 
-/// The certificates that count: those named, else those of all keys of the store.
+/// The certificates that count: those named, else those of all keys of the server or the store.
 async fn keyring(args: &Args, named: Keyring) -> Result<Keyring, Failure> {
     let mut keyring = named;
     if args.key.is_none() && !keyring.is_empty() {
         return Ok(keyring);
     }
-    let places = Places::from_environment().map_err(|error| {
-        Failure::failed(error.to_string(), "Set SEALWRIGHT_HOME, or give --keyring or --cert.")
-    })?;
-    if !places.store.exists() {
+    let way = args.server.choose()?;
+    if way.places().is_some_and(|places| !places.store.exists()) {
         let what = "there is nothing to check against: no store and no certificate named";
         return Err(Failure::usage(what, "Give --keyring FILE, --cert FILE or --key NAME."));
     }
-    let embedded = Embedded::start(&places).await?;
+    let opened = way.open().await?;
     let found = match &args.key {
-        Some(key) => trust::from_server(&embedded.connection, key).await,
-        None => trust::all_of_server(&embedded.connection).await,
+        Some(key) => trust::from_server(opened.connection(), key).await,
+        None => trust::all_of_server(opened.connection()).await,
     };
-    embedded.stop().await;
+    opened.close().await;
     let found = found.map_err(|error| {
         let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Failed };
         Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }

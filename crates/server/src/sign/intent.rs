@@ -1,5 +1,6 @@
 //! The intent of a request: recorded before the key process is asked, answered from when it is a retry.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sealwright_crypto::openpgp::salt::Salt;
@@ -14,6 +15,8 @@ use crate::clock;
 use crate::fault::from_store;
 use crate::policy::{Authorised, Principal};
 use crate::salts::Redeemed;
+use crate::sign::gone::Gone;
+use crate::signer_client::Turn;
 
 /// How long after a request's own deadline its intent stays ours, milliseconds: an append that began in time may
 /// wait for the store. After that a retry takes over.
@@ -28,7 +31,7 @@ pub(super) struct Recorded {
     id: IntentId,
     key_id: Uuid,
     generation: u32,
-    principal: Principal,
+    principal: Arc<Principal>,
     salts: Vec<Option<Salt>>,
 }
 
@@ -42,30 +45,41 @@ impl Recorded {
         &self.id
     }
 
-    pub(super) const fn principal(&self) -> &Principal {
+    pub(super) const fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
 }
 
 /// A request is new, or has its answer.
 pub(super) enum Intended {
-    New(Recorded),
+    /// With a place in the queue to the signer.
+    New(Recorded, Turn),
     Answered(Vec<ItemOutcome>),
+}
+
+/// What is recorded: a request that was decided about.
+pub(super) struct Asked<'a> {
+    pub(super) principal: &'a Arc<Principal>,
+    pub(super) group: &'a Group,
+    pub(super) authorised: &'a Authorised,
+    /// Opened, or why not.
+    pub(super) tickets: Result<Redeemed, Fault>,
 }
 
 /// Records the intent. A retry waits for the answer of the attempt that works on the same request.
 ///
 /// # Errors
-/// [`Code::TicketRefused`] if it is new, and its tickets are no good or used; [`Code::RequestConflict`] for other content under the same id; [`Code::DeadlineExceeded`] while another attempt
-/// still works on it; those of the store.
-pub(super) async fn record(
+/// [`Code::TicketRefused`] if it is new, and its tickets are no good or used; [`Code::RequestConflict`] for other
+/// content under the same id; [`Code::DeadlineExceeded`] while another attempt still works on it;
+/// [`Code::Overloaded`]; those of the store.
+pub(super) async fn record<T>(
     front: &Inner,
-    principal: &Principal,
-    group: &Group,
-    authorised: &Authorised,
-    tickets: Result<Redeemed, Fault>,
+    asked: Asked<'_>,
+    turn: Turn,
     deadline: Instant,
+    gone: &Gone<T>,
 ) -> Result<Intended, Fault> {
+    let Asked { principal, group, authorised, tickets } = asked;
     let id = IntentId {
         principal: principal.name().to_owned(),
         request_id: Uuid::from_bytes(*group.request_id.as_bytes()),
@@ -78,7 +92,19 @@ pub(super) async fn record(
         Err(_) => Tickets::Refused,
     };
     let mut pause = WAIT_FIRST;
+    let mut first_turn = Some(turn);
     loop {
+        gone.check()?;
+        if deadline <= Instant::now() {
+            return Err(Fault::new(
+                Code::DeadlineExceeded,
+                "the request's time was over before its turn came",
+            ));
+        }
+        let turn = match first_turn.take() {
+            Some(turn) => turn,
+            None => gone.unless(front.signer.turn(group.priority, deadline)).await?,
+        };
         let now_ms = clock::now_ms();
         let lease_until_ms = now_ms
             .saturating_add(milliseconds(deadline.saturating_duration_since(Instant::now())))
@@ -87,8 +113,9 @@ pub(super) async fn record(
             Intent { id: id.clone(), digest, key_id, now_ms, lease_until_ms, tickets: spend.clone() };
         match front.store.record_intent(intent).await.map_err(from_store)? {
             sealwright_store::Recorded::New => {
-                let (salts, principal) = (tickets?.salts, principal.clone());
-                return Ok(Intended::New(Recorded { id, key_id, generation, principal, salts }));
+                let recorded =
+                    Recorded { id, key_id, generation, principal: Arc::clone(principal), salts: tickets?.salts };
+                return Ok(Intended::New(recorded, turn));
             }
             sealwright_store::Recorded::Replayed(outcomes) => return Ok(Intended::Answered(outcomes)),
             sealwright_store::Recorded::Conflict => {
@@ -102,14 +129,19 @@ pub(super) async fn record(
                 let fault = tickets.err();
                 return Err(fault.unwrap_or_else(|| Fault::new(Code::TicketRefused, "a ticket is no good")));
             }
-            sealwright_store::Recorded::InFlight => (),
+            // Who waits for another attempt keeps no place from others.
+            sealwright_store::Recorded::InFlight => drop(turn),
         }
         let wake = Instant::now().checked_add(pause).unwrap_or(deadline);
         if wake >= deadline {
             let message = format!("another attempt still works on the request {}", group.request_id);
             return Err(Fault::new(Code::DeadlineExceeded, message));
         }
-        tokio::time::sleep_until(wake).await;
+        gone.unless(async {
+            tokio::time::sleep_until(wake).await;
+            Ok(())
+        })
+        .await?;
         pause = pause.saturating_mul(2).min(WAIT_MAX);
     }
 }

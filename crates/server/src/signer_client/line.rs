@@ -99,7 +99,8 @@ impl Line {
         request: &mut Option<to_signer::Request>,
         deadline: Instant,
     ) -> Result<Response, Fault> {
-        let (id, answer) = self.waiting.enter()?;
+        let (entered, answer) = Entered::new(&self.waiting)?;
+        let id = entered.id;
         // Making a key may take its time alone.
         let is_sign = matches!(request, Some(to_signer::Request::Sign(_)));
         let message = wire::ToSigner { id, request: request.take() };
@@ -107,10 +108,7 @@ impl Line {
         *request = message.request;
         let frame = match frame {
             Ok(frame) => frame,
-            Err(error) => {
-                self.waiting.leave(id);
-                return Err(Fault::new(Code::LimitExceeded, error.to_string()));
-            }
+            Err(error) => return Err(Fault::new(Code::LimitExceeded, error.to_string())),
         };
         let answered = async {
             self.frames.send(frame).await.map_err(|_| gone())?;
@@ -126,7 +124,6 @@ impl Line {
                 Err(silent())
             }
         };
-        self.waiting.leave(id);
         match answered? {
             Response::Failure(failure) => Err(failure.into()),
             Response::Ready(_) => Err(other_answer()),
@@ -148,7 +145,12 @@ impl Line {
 
     /// Whether it ever answered a request.
     pub(super) fn has_answered(&self) -> bool {
-        self.waiting.state().last_answer.is_some()
+        self.last_answer().is_some()
+    }
+
+    /// When it last answered anybody.
+    pub(super) fn last_answer(&self) -> Option<Instant> {
+        self.waiting.state().last_answer
     }
 }
 
@@ -227,6 +229,25 @@ impl Waiting {
         state.answers.clear();
         drop(state);
         self.gone.send_replace(true);
+    }
+}
+
+/// Somebody who waits for the answer of this number; gone when dropped, also in the middle of the wait.
+struct Entered<'a> {
+    waiting: &'a Waiting,
+    id: u64,
+}
+
+impl<'a> Entered<'a> {
+    fn new(waiting: &'a Waiting) -> Result<(Self, oneshot::Receiver<Response>), Fault> {
+        let (id, answer) = waiting.enter()?;
+        Ok((Self { waiting, id }, answer))
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.waiting.leave(self.id);
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::gone;
 use super::line::Line;
+use crate::metrics::Metrics;
 
 /// Starts a signer process, with the other end of the socket that is returned as its own. Called again when the
 /// process has died; it may block for as long as a process takes to start.
@@ -47,11 +48,12 @@ enum State {
 }
 
 impl Link {
-    pub(super) fn start(line: Line, launcher: Option<Launcher>) -> Self {
+    pub(super) fn start(line: Line, launcher: Option<Launcher>, metrics: Arc<Metrics>) -> Self {
         let line = Arc::new(line);
         let (sender, state) = watch::channel(State::Present(Arc::clone(&line)));
         let first = First { data_key_id: line.data_key_id(), silence_max: line.silence_max() };
-        tokio::spawn(Supervisor { state: sender, launcher, first, failures: 0 }.run(line));
+        metrics.signer_up.set(1);
+        tokio::spawn(Supervisor { state: sender, launcher, first, failures: 0, metrics }.run(line));
         Self { state }
     }
 
@@ -68,6 +70,14 @@ impl Link {
                 self.line(deadline).await?.ask(&mut request, deadline).await
             }
             answered => answered,
+        }
+    }
+
+    /// Whether the signer of now has answered anybody since then.
+    pub(super) fn has_answered_since(&self, since: Option<Instant>) -> bool {
+        match &*self.state.borrow() {
+            State::Present(line) => !line.has_ended() && line.last_answer() > since,
+            State::Away | State::Refused(_) => false,
         }
     }
 
@@ -111,6 +121,7 @@ struct Supervisor {
     first: First,
     /// In a row: attempts to start that failed, and signers that died without having answered.
     failures: u32,
+    metrics: Arc<Metrics>,
 }
 
 impl Supervisor {
@@ -122,6 +133,7 @@ impl Supervisor {
                 () = self.state.closed() => return,
                 () = line.ended() => (),
             }
+            self.metrics.signer_up.set(0);
             self.failures = if line.has_answered() { 0 } else { self.failures.saturating_add(1) };
             let Some(launcher) = self.launcher.clone() else {
                 let message = "the signer process has ended, and nothing here can start another";
@@ -132,6 +144,8 @@ impl Supervisor {
             self.state.send_replace(State::Away);
             let Some(next) = self.restart(&launcher).await else { return };
             line = next;
+            self.metrics.signer_restarts.increment();
+            self.metrics.signer_up.set(1);
             self.state.send_replace(State::Present(Arc::clone(&line)));
         }
     }

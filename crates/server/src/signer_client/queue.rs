@@ -1,13 +1,14 @@
 //! Groups wait here until a batch has a free place; then all that fit cross together.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sealwright_crypto::tbs::Content;
 use sealwright_proto::convert::batch::{Batch, parse_outcomes};
 use sealwright_proto::convert::group::Priority;
 use sealwright_proto::limits::{INLINE_BYTES_MAX, ITEMS_PER_BATCH_MAX, KEYS_PER_BATCH_MAX};
 use sealwright_proto::signer_v1::{from_signer::Response, to_signer};
-use sealwright_proto::status::Fault;
+use sealwright_proto::status::{Code, Fault};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -17,8 +18,17 @@ use super::{Job, Link, Signed, gone, other_answer, too_late};
 /// slow key beside quick ones. More would only make the batches small.
 const BATCHES_WITH_SIGNER_MAX: usize = 4;
 
-/// Groups of one priority that wait; further ones wait for a place.
+/// Groups of one priority that wait; further ones wait a moment for a place, and are then told to come again.
 const GROUPS_QUEUED_MAX: usize = 1024;
+
+/// See [`GROUPS_QUEUED_MAX`].
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// When they are told to come again, in milliseconds: about as long as a full queue takes with slow keys.
+const COME_AGAIN_MS: u32 = 2_000;
+
+/// A place in the queue; only [`Queue::turn`] makes one.
+pub(crate) struct Turn(mpsc::OwnedPermit<Queued>);
 
 #[derive(Clone)]
 pub(super) struct Queue {
@@ -47,17 +57,28 @@ impl Queue {
         Self { interactive, batch }
     }
 
-    pub(super) async fn sign(&self, job: Job) -> Result<Signed, Fault> {
-        let queue = match job.priority {
+    /// A place, taken before anything is written down for the group.
+    pub(super) async fn turn(&self, priority: Priority, deadline: Instant) -> Result<Turn, Fault> {
+        let queue = match priority {
             Priority::Interactive => &self.interactive,
             Priority::Batch => &self.batch,
         };
+        let now = Instant::now();
+        let until = now.checked_add(MOMENT).unwrap_or(now).min(deadline);
+        match tokio::time::timeout_at(until, queue.clone().reserve_owned()).await {
+            Ok(Ok(place)) => Ok(Turn(place)),
+            Ok(Err(_)) => Err(gone()),
+            Err(_) if until == deadline => Err(too_late()),
+            Err(_) => Err(Fault::new(Code::Overloaded, "too many requests wait for the signer")
+                .retry_after(COME_AGAIN_MS)),
+        }
+    }
+
+    pub(super) async fn sign(&self, turn: Turn, job: Job) -> Result<Signed, Fault> {
         let deadline = job.deadline;
         let (reply, answer) = oneshot::channel();
-        let answered = async {
-            queue.send(Queued { job, reply }).await.map_err(|_| gone())?;
-            answer.await.map_err(|_| gone())?
-        };
+        turn.0.send(Queued { job, reply });
+        let answered = async { answer.await.map_err(|_| gone())? };
         tokio::time::timeout_at(deadline, answered).await.unwrap_or_else(|_| Err(too_late()))
     }
 }
@@ -143,6 +164,7 @@ async fn send(link: Link, groups: Vec<Queued>, place: OwnedSemaphorePermit) {
         Batch { keys: Vec::new(), requests: Vec::new(), deadline_ms: milliseconds_until(deadline) };
     let mut replies = Vec::with_capacity(groups.len());
     for Queued { job, reply } in groups {
+        let _ = job.left.set(Instant::now());
         replies.push((job.requests.len(), reply));
         let known = batch.keys.iter().position(|key| *key == job.key);
         let index = known.unwrap_or(batch.keys.len());
@@ -189,4 +211,43 @@ fn distribute(
 fn milliseconds_until(deadline: Instant) -> Option<u32> {
     let left = deadline.saturating_duration_since(Instant::now()).as_millis();
     Some(u32::try_from(left).unwrap_or(u32::MAX).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue that nobody empties.
+    fn queue() -> (Queue, Queues) {
+        let (interactive, interactive_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
+        let (batch, batch_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
+        (
+            Queue { interactive, batch },
+            Queues { interactive: interactive_queue, batch: batch_queue, left_over: None },
+        )
+    }
+
+    fn in_a_while() -> Instant {
+        Instant::now().checked_add(Duration::from_secs(60)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn above_its_places_a_group_is_told_to_come_again_and_the_other_priority_goes_on() {
+        let (queue, _queues) = queue();
+        let mut turns = Vec::new();
+        for _ in 0..GROUPS_QUEUED_MAX {
+            turns.push(queue.turn(Priority::Batch, in_a_while()).await.unwrap());
+        }
+        let begun = Instant::now();
+        let Err(refused) = queue.turn(Priority::Batch, in_a_while()).await else {
+            panic!("a place too many")
+        };
+        assert_eq!((refused.code, refused.retry_after_ms), (Code::Overloaded, Some(COME_AGAIN_MS)));
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+        let Err(late) = queue.turn(Priority::Batch, Instant::now()).await else { panic!("a place too many") };
+        assert_eq!(late.code, Code::DeadlineExceeded);
+        assert!(queue.turn(Priority::Interactive, in_a_while()).await.is_ok());
+        turns.pop();
+        assert!(queue.turn(Priority::Batch, in_a_while()).await.is_ok());
+    }
 }

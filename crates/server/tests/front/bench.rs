@@ -16,7 +16,7 @@ use sealwright_proto::v1::signing_client::SigningClient;
 use sealwright_proto::v1::{CreateKeyRequest, Key};
 use sealwright_server::{Config, Front, Principal};
 use sealwright_store::Store;
-use tonic::transport::{Channel, Endpoint, Server, Uri};
+use tonic::transport::{Channel, Endpoint, Uri};
 use uuid::Uuid;
 
 use crate::peer::{self, Act, Counts, OnSign};
@@ -68,9 +68,8 @@ impl Bench {
     /// A connection over an in-memory stream, as the embedded default has it.
     pub(crate) async fn connect(&self, principal: Principal) -> Channel {
         let (client_half, server_half) = tokio::io::duplex(256 << 10);
-        let routes = self.front.routes(principal);
-        let incoming = tokio_stream::once(Ok::<_, std::io::Error>(server_half));
-        tokio::spawn(Server::builder().add_routes(routes).serve_with_incoming(incoming));
+        let front = self.front.clone();
+        tokio::spawn(async move { front.serve_stream(server_half, principal).await });
         let mut half = Some(TokioIo::new(client_half));
         let connector = tower::service_fn(move |_: Uri| {
             let half = half.take();

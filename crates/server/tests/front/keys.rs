@@ -1,5 +1,8 @@
 //! Key administration.
 
+use std::collections::BTreeSet;
+
+use sealwright_proto::names::KeyName;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::v1::keys_client::KeysClient;
 use sealwright_proto::v1::{
@@ -120,15 +123,14 @@ async fn a_state_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn only_an_administrator_may_touch_or_list_keys() {
+async fn only_an_administrator_may_touch_keys() {
     let bench = Bench::start(|_, _| Act::Sign).await;
     bench.create("release").await;
-    let stranger = Principal::new("ci", Grants::Keys(Vec::new())).unwrap();
+    let stranger = Principal::new("ci", Grants::keys(BTreeSet::new())).unwrap();
     let mut keys = KeysClient::new(bench.connect(stranger).await);
     let name = || "release".to_owned();
     let refused = [
         keys.create(create_request("other")).await.unwrap_err(),
-        keys.list(ListKeysRequest::default()).await.unwrap_err(),
         keys.describe(DescribeKeyRequest { key: name() }).await.unwrap_err(),
         keys.begin_import(BeginImportRequest {}).await.unwrap_err(),
         keys.renew(RenewKeyRequest { key: name(), valid_for_s: None }).await.unwrap_err(),
@@ -137,5 +139,48 @@ async fn only_an_administrator_may_touch_or_list_keys() {
     for status in refused {
         assert_eq!(code(&status), Code::PermissionDenied);
         assert_eq!(status.code(), tonic::Code::PermissionDenied);
+    }
+    let listed = keys.list(ListKeysRequest::default()).await.unwrap().into_inner();
+    assert!(listed.keys.is_empty() && !listed.more);
+}
+
+#[tokio::test]
+async fn who_has_a_grant_sees_those_keys_and_is_told_nothing_of_others() {
+    let bench = Bench::start(|_, _| Act::Sign).await;
+    let mut made = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        made.push(bench.create(name).await);
+    }
+    let granted = ["d", "b", "later", "a"].map(|name| KeyName::parse(name).unwrap());
+    let client = Principal::new("ci", Grants::keys(granted.into())).unwrap();
+    let mut keys = KeysClient::new(bench.connect(client).await);
+    let mut names = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = keys.list(ListKeysRequest { after, limit: 2 }).await.unwrap().into_inner();
+        names.extend(page.keys.iter().map(|key| key.name.clone()));
+        after = names.last().unwrap().clone();
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(names, ["a", "b", "d"]);
+    let mut describe = async |key: &str| {
+        let described = keys.describe(DescribeKeyRequest { key: key.to_owned() }).await;
+        described
+            .map(|key| key.into_inner().name)
+            .map_err(|status| (code(&status), status.message().to_owned()))
+    };
+    assert_eq!(describe("b").await.unwrap(), "b");
+    assert_eq!(describe(&made[1].fingerprint).await.unwrap(), "b");
+    assert_eq!(describe("later").await.unwrap_err().0, Code::KeyNotFound);
+    // A key that is there and one that is not: the same words, by name and by fingerprint.
+    let (there, missing) = (describe("c").await.unwrap_err(), describe("x").await.unwrap_err());
+    assert_eq!(there, (Code::PermissionDenied, "ci has no grant for the key c".to_owned()));
+    assert_eq!(missing, (Code::PermissionDenied, "ci has no grant for the key x".to_owned()));
+    let (there, missing) = (&made[2].fingerprint, "ab".repeat(20));
+    for fingerprint in [there, &missing] {
+        let want = (Code::PermissionDenied, format!("ci has no grant for the key {fingerprint}"));
+        assert_eq!(describe(fingerprint).await.unwrap_err(), want);
     }
 }

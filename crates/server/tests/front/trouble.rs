@@ -1,5 +1,6 @@
 //! The signer refuses, lies, is slow, dies: what is answered, stored and logged then.
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -145,7 +146,7 @@ async fn a_principal_without_a_grant_is_refused_before_anything_is_recorded() {
     let bench = Bench::start(|_, _| Act::Sign).await;
     bench.create("release").await;
     let commits = bench.front.store_commits();
-    let stranger = Principal::new("stranger", Grants::Keys(Vec::new())).unwrap();
+    let stranger = Principal::new("stranger", Grants::keys(BTreeSet::new())).unwrap();
     let mut client = SigningClient::new(bench.connect(stranger).await);
     let asked = tokio_stream::once(group("release", &[b"x"]).to_wire());
     let mut stream = client.sign(asked).await.unwrap().into_inner();

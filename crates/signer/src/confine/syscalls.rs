@@ -3,6 +3,7 @@
 //! "no such call" (ENOSYS), which libraries know from older kernels and get by without.
 
 use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -10,11 +11,14 @@ use seccompiler::{
 
 /// # Errors
 /// What the kernel or the compiler of filters says.
-pub(super) fn restrict() -> Result<(), seccompiler::Error> {
-    let attacks = FATAL.iter().map(|number| (*number, Vec::new())).collect();
+pub(super) fn restrict(listener: Option<BorrowedFd<'_>>) -> Result<(), seccompiler::Error> {
+    let mut attacks: Rules = FATAL.iter().map(|number| (*number, Vec::new())).collect();
+    if listener.is_none() {
+        attacks.insert(libc::SYS_accept4, Vec::new());
+    }
     install(attacks, SeccompAction::Allow, SeccompAction::KillProcess)?;
     let not_there = u32::try_from(libc::ENOSYS).unwrap_or(38);
-    install(needed()?, SeccompAction::Errno(not_there), SeccompAction::Allow)
+    install(needed(listener)?, SeccompAction::Errno(not_there), SeccompAction::Allow)
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -45,7 +49,6 @@ const FATAL: &[i64] = &[
     libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_accept,
-    libc::SYS_accept4,
     libc::SYS_sendmmsg,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
@@ -138,7 +141,7 @@ const ANY_ARGUMENTS: &[i64] = &[
     libc::SYS_gettimeofday,
 ];
 
-fn needed() -> Result<Rules, seccompiler::Error> {
+fn needed(listener: Option<BorrowedFd<'_>>) -> Result<Rules, seccompiler::Error> {
     let mut rules: Rules = ANY_ARGUMENTS.iter().map(|number| (*number, Vec::new())).collect();
     let mut only = |number: i64, condition: SeccompCondition| {
         rules.insert(number, vec![SeccompRule::new(vec![condition])?]);
@@ -153,6 +156,14 @@ fn needed() -> Result<Rules, seccompiler::Error> {
     only(libc::SYS_tgkill, equal(0, rustix::process::getpid().as_raw_pid())?)?;
     // Names of threads.
     only(libc::SYS_prctl, equal(0, libc::PR_SET_NAME)?)?;
+    if let Some(listener) = listener {
+        // The next front, who it is, and whether it or a stop comes first.
+        only(libc::SYS_accept4, equal(0, listener.as_raw_fd())?)?;
+        only(libc::SYS_getsockopt, equal(2, libc::SO_PEERCRED)?)?;
+        rules.insert(libc::SYS_ppoll, Vec::new());
+        #[cfg(target_arch = "x86_64")]
+        rules.insert(libc::SYS_poll, Vec::new());
+    }
     Ok(rules)
 }
 
@@ -173,7 +184,8 @@ mod tests {
 
     #[test]
     fn nothing_that_is_needed_ends_the_process() {
-        let needed = needed().unwrap();
+        let standard_input = rustix::stdio::stdin();
+        let needed = needed(Some(standard_input)).unwrap();
         for number in FATAL {
             assert!(!needed.contains_key(number), "{number}");
         }

@@ -86,7 +86,7 @@ fn key(algorithm: KeyAlgorithm, fault: Slip) -> OpenKey {
 fn request(content: &[u8]) -> Request {
     let content = Content::Inline(HashAlgorithm::Sha256, content.to_vec());
     let item = ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None };
-    Request { key: 0, item, not_before: 0, salt: true, first: None }
+    Request { key: 0, item, not_before: 0, salt: true, first: None, trace_id: None }
 }
 
 const NOW: i64 = 1_796_047_439;

@@ -75,7 +75,12 @@ impl Signer {
     pub(crate) fn start_without_greeting(directory: Arc<tempfile::TempDir>) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(NOW)));
-        let config = Config { root: directory.path().join("root"), create: true, socket: theirs };
+        let config = Config {
+            root: directory.path().join("root"),
+            create: true,
+            root_key: None,
+            socket: theirs.into(),
+        };
         let thread = std::thread::spawn({
             let clock = Arc::clone(&clock);
             move || sealwright_signer::serve(config, clock)
@@ -245,7 +250,7 @@ pub(crate) fn request(key: usize, hash: HashAlgorithm, content: &[u8]) -> Reques
     hasher.update(content);
     let content = Content::Midstate(hasher.midstate());
     let item = ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None };
-    Request { key, item, not_before: 0, salt: true, first: None }
+    Request { key, item, not_before: 0, salt: true, first: None, trace_id: None }
 }
 
 /// The same for a version 6 key: hashed after a salt.

@@ -8,6 +8,7 @@ use sealwright_client::apply::journal::StateDirectory;
 use sealwright_client::apply::recovery::{self, Outcome, Recovered};
 use sealwright_client::apply::{HardLinks, Policy, Writing};
 
+use crate::config::{NO_HOME_ADVICE, NoHome};
 use crate::failure::Failure;
 use crate::output::shown;
 use crate::terminal;
@@ -39,8 +40,9 @@ impl WritingArgs {
     ///
     /// # Errors
     /// There is no place for undo records.
-    pub(crate) fn policy(&self, state: &Path) -> Result<Policy, Failure> {
+    pub(crate) fn policy(&self, state: Option<&Path>) -> Result<Policy, Failure> {
         let writing = if self.in_place {
+            let state = state.ok_or_else(|| Failure::failed(NoHome.to_string(), NO_HOME_ADVICE))?;
             let state = StateDirectory::open(state)
                 .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
             Writing::InPlace(Arc::new(state))

@@ -1,0 +1,91 @@
+//! The service: `serve` opens sockets and starts two processes behind them, front and signer, and starts each again when
+//! it has died. `docs/adr/0011-network-service.md` has the reasons.
+//!
+//! ```text
+//! supervisor.rs --sockets, opened files (channel.rs)--> front.rs --connects--> the signer's socket --> signer
+//!               <--notices of its state (notify.rs)---
+//! ```
+//!
+//! Under a service manager front and signer can be units of their own, without a supervisor (packaging/systemd).
+
+mod backoff;
+mod channel;
+mod config;
+mod files;
+mod front;
+mod inherit;
+mod listeners;
+mod notify;
+mod process;
+mod sandbox;
+mod supervisor;
+
+use std::path::PathBuf;
+
+use crate::config as environment;
+use crate::failure::{Exit, Failure};
+use crate::machine;
+use crate::terminal;
+
+/// `serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// The server's configuration, as `sealwright init` makes it; default /etc/sealwright/server.toml for root, else
+    /// server.toml in the directory sealwright/server of the user's configuration.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Reads everything that the configuration names, says what is wrong with it, and ends.
+    #[arg(long)]
+    check_config: bool,
+}
+
+/// The hidden `front`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FrontArgs {
+    /// As for serve.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Standard input is the channel to the supervisor.
+    #[arg(long)]
+    supervised: bool,
+    /// Ends with the process of this number, which started it.
+    #[arg(long, value_name = "PID")]
+    parent: Option<u32>,
+}
+
+/// The body of `serve`.
+pub(crate) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
+    let inherited = inherit::Listeners::from_service_manager()?;
+    let file = config_file(args.config.clone())?;
+    if args.check_config {
+        let (_, files) = files::Files::open(&file)?;
+        files.load()?;
+        terminal::out(&format!("{}: right, with all files that it names", file.display()));
+        return Ok(Exit::Done);
+    }
+    supervisor::run(&file, inherited)
+}
+
+/// The body of `front`.
+pub(crate) fn front(args: &FrontArgs) -> Result<Exit, Failure> {
+    if let Some(parent) = args.parent {
+        machine::end_with(parent)?;
+    }
+    if args.supervised {
+        return front::supervised();
+    }
+    let inherited = inherit::Listeners::from_service_manager()?;
+    front::alone(&config_file(args.config.clone())?, inherited)
+}
+
+fn config_file(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    let file = match named {
+        Some(file) => file,
+        None => environment::server_directory()
+            .map_err(|error| Failure::failed(error.to_string(), "Name it with --config."))?
+            .join("server.toml"),
+    };
+    std::path::absolute(&file).map_err(|error| {
+        Failure::failed(format!("{}: {error}", file.display()), "Name it with its whole path.")
+    })
+}

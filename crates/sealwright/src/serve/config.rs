@@ -1,0 +1,278 @@
+//! `server.toml`: what an operator sets, read into a value that cannot be wrong. `docs/howto/serve.md` explains each line.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use sealwright_server::Limits;
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::log;
+
+/// Bytes of the file.
+pub(super) const BYTES_MAX: usize = 64 << 10;
+
+/// Addresses to listen on.
+const ADDRESSES_MAX: usize = 16;
+
+/// Everything that `server.toml` says; paths are absolute.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    /// gRPC over mTLS. Not used where a service manager hands sockets over.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// Plain HTTP for an operator's tools.
+    pub(super) metrics: Option<SocketAddr>,
+    pub(super) tls: Tls,
+    /// `clients.toml`.
+    pub(super) clients: PathBuf,
+    pub(super) store: PathBuf,
+    pub(super) signer: Signer,
+    pub(super) limits: Limits,
+    pub(super) log: log::Settings,
+    pub(super) users: Option<Users>,
+}
+
+/// PEM files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tls {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+    pub(super) client_ca: PathBuf,
+    pub(super) crl: Option<PathBuf>,
+}
+
+/// The process with the keys.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Signer {
+    /// Path of its listening Unix socket.
+    pub(super) socket: PathBuf,
+    /// Its directory: what front must not be able to open.
+    pub(super) root: PathBuf,
+    /// Who listens at the socket, beside our own user and root.
+    pub(super) uid: Option<u32>,
+    /// No kernel without Landlock, for signer and front.
+    #[serde(default)]
+    pub(super) require_sandbox: bool,
+}
+
+/// Whom the children become where `serve` is started by root: names of `/etc/passwd`, or numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Users {
+    pub(super) front: String,
+    pub(super) signer: String,
+}
+
+impl Config {
+    /// Whether `next` can take the place of this one in a running server: what its sockets and processes were made of
+    /// stays.
+    ///
+    /// # Errors
+    /// The table that differs.
+    pub(super) fn check_reload(&self, next: &Self) -> Result<(), Failure> {
+        let fixed = [
+            ("listen", self.addresses == next.addresses && self.metrics == next.metrics),
+            ("store", self.store == next.store),
+            ("signer", self.signer == next.signer),
+            ("users", self.users == next.users),
+        ];
+        match fixed.into_iter().find(|(_, is_same)| !is_same) {
+            None => Ok(()),
+            Some((table, _)) => Err(Failure::failed(
+                format!("[{table}] of server.toml was changed, which a reload cannot do"),
+                "Start the server again, or change it back.",
+            )),
+        }
+    }
+
+    /// Parses the text; relative paths are relative to the directory of `file`.
+    ///
+    /// # Errors
+    /// With file, line, and what to do.
+    pub(super) fn parse(file: &Path, text: &str) -> Result<Self, Failure> {
+        let raw: Raw = toml::from_str(text).map_err(|error| {
+            refused(file, &error.to_string(), "Mend the line; docs/howto/serve.md shows a whole file.")
+        })?;
+        let base = file.parent().unwrap_or(Path::new("/"));
+        let in_base = |path: &Path| base.join(path);
+        let Raw { listen, tls, clients, store, signer, limits, log, users } = raw;
+        let metrics = metrics_address(file, &listen)?;
+        if listen.address.len() > ADDRESSES_MAX {
+            let what = format!("[listen] address has more than {ADDRESSES_MAX} addresses");
+            return Err(refused(file, &what, "Listen on [::] instead."));
+        }
+        let log = log::Settings { format: log.format, filter: log.filter };
+        log::check(&log).map_err(|error| {
+            refused(file, &format!("[log] {}", Failure::chain(&error)), "Use for example filter = \"info\".")
+        })?;
+        Ok(Self {
+            addresses: listen.address,
+            metrics,
+            tls: Tls {
+                certificate: in_base(&tls.certificate),
+                key: in_base(&tls.key),
+                client_ca: in_base(&tls.client_ca),
+                crl: tls.crl.as_deref().map(in_base),
+            },
+            clients: in_base(&clients.file),
+            store: in_base(&store.folder),
+            signer: Signer { socket: in_base(&signer.socket), root: in_base(&signer.root), ..signer },
+            limits,
+            log,
+            users,
+        })
+    }
+}
+
+/// A failure that names the file.
+pub(super) fn refused(file: &Path, what: &str, advice: &str) -> Failure {
+    Failure::failed(format!("{}: {}", file.display(), what.trim_end()), advice)
+}
+
+/// What it tells is not secret, but it is plain HTTP without a check of who asks.
+fn metrics_address(file: &Path, listen: &Listen) -> Result<Option<SocketAddr>, Failure> {
+    match listen.metrics {
+        Some(address) if !address.ip().is_loopback() && !listen.metrics_public => Err(refused(
+            file,
+            &format!(
+                "[listen] metrics = \"{address}\" can be reached from other machines, without a check of who asks"
+            ),
+            "Listen on 127.0.0.1 or [::1], or set metrics_public = true if a firewall guards it.",
+        )),
+        address => Ok(address),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    listen: Listen,
+    tls: Tls,
+    clients: ClientsFile,
+    store: Store,
+    signer: Signer,
+    #[serde(default)]
+    limits: Limits,
+    #[serde(default)]
+    log: Log,
+    users: Option<Users>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listen {
+    address: Vec<SocketAddr>,
+    metrics: Option<SocketAddr>,
+    #[serde(default)]
+    metrics_public: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientsFile {
+    file: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Store {
+    folder: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Log {
+    format: log::Format,
+    filter: String,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: log::Format::Json, filter: "info".to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"
+[listen]
+address = ["[::]:7443", "127.0.0.1:7444"]
+metrics = "127.0.0.1:9464"
+[tls]
+certificate = "tls/server.pem"
+key = "tls/server.key"
+client_ca = "tls/ca.pem"
+[clients]
+file = "clients.toml"
+[store]
+folder = "/var/lib/sealwright/store"
+[signer]
+socket = "run/signer.socket"
+root = "root"
+[limits]
+connections = 12
+"#;
+
+    fn parse(text: &str) -> Result<Config, Failure> {
+        Config::parse(Path::new("/etc/sealwright/server.toml"), text)
+    }
+
+    #[test]
+    fn relative_paths_are_relative_to_the_file_and_what_is_left_out_has_a_default() {
+        let config = parse(WHOLE).unwrap();
+        assert_eq!(config.tls.key, Path::new("/etc/sealwright/tls/server.key"));
+        assert_eq!(config.store, Path::new("/var/lib/sealwright/store"));
+        assert_eq!(config.signer.root, Path::new("/etc/sealwright/root"));
+        assert_eq!(config.limits.connections, 12);
+        assert_eq!(config.limits.drain_s, Limits::default().drain_s);
+        assert_eq!(config.log.format, log::Format::Json);
+        assert!(!config.signer.require_sandbox && config.users.is_none());
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_file_and_line() {
+        for (found, instead) in [
+            ("connections = 12", "conections = 12"),
+            ("[store]", "[stores]"),
+            ("root = \"root\"", "root = \"root\"\nkey = 1"),
+        ] {
+            let failure = parse(&WHOLE.replace(found, instead)).unwrap_err();
+            assert!(failure.what.contains("/etc/sealwright/server.toml"), "{}", failure.what);
+            assert!(failure.what.contains("line "), "{}", failure.what);
+        }
+    }
+
+    #[test]
+    fn metrics_for_everybody_need_a_word_of_their_own() {
+        let public = WHOLE.replace("127.0.0.1:9464", "0.0.0.0:9464");
+        assert!(parse(&public).unwrap_err().advice.contains("metrics_public"));
+        let said = public.replace("metrics =", "metrics_public = true\nmetrics =");
+        assert_eq!(parse(&said).unwrap().metrics.unwrap().port(), 9464);
+    }
+
+    #[test]
+    fn a_reload_changes_no_socket_store_signer_or_user() {
+        let running = parse(WHOLE).unwrap();
+        for (found, instead, table) in [
+            ("\"127.0.0.1:7444\"", "\"127.0.0.1:7445\"", "[listen]"),
+            ("/var/lib/sealwright/store", "/srv/store", "[store]"),
+            ("root = \"root\"", "root = \"other\"", "[signer]"),
+            ("[limits]", "[users]\nfront = \"a\"\nsigner = \"b\"\n[limits]", "[users]"),
+        ] {
+            let refused = running.check_reload(&parse(&WHOLE.replace(found, instead)).unwrap()).unwrap_err();
+            assert!(refused.what.contains(table), "{}", refused.what);
+        }
+        let next = WHOLE.replace("server.key", "next.key").replace("connections = 12", "connections = 13");
+        running.check_reload(&parse(&next).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_log_filter_that_cannot_be_read_is_refused() {
+        let failure = parse(&format!("{WHOLE}[log]\nfilter = \"info,,=\"\n")).unwrap_err();
+        assert!(failure.what.contains("[log]"), "{}", failure.what);
+    }
+}

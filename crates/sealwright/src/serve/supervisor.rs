@@ -1,0 +1,439 @@
+//! The parent of front and signer: holds the sockets, starts both, starts each again when it has died, hands files over,
+//! passes states on. It has one thread, holds no key, reads no request, and ends only when it is told to.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal as Number;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::backoff::{Backoff, from_now};
+use super::channel::{self, Channel};
+use super::config::Config;
+use super::files::Files;
+use super::inherit::Listeners;
+use super::listeners::{self, Lock, SignerSocket};
+use super::notify::{self, Notify};
+use super::process::{Kind, Running, Users};
+use super::sandbox;
+use crate::config as environment;
+use crate::failure::{Exit, Failure};
+use crate::{log, users};
+
+/// A front that says nothing for so long hangs, and is killed: it says something every few seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// What a front may take beyond its own limit for answering what is in flight.
+const DRAIN_MORE: Duration = Duration::from_secs(10);
+
+/// What a signer may take to end when front has gone.
+const SIGNER_END_MAX: Duration = Duration::from_secs(5);
+
+/// Status of a front that would say the same again if it were started again.
+const REFUSED: i32 = 2;
+
+/// Runs until it is told to end.
+pub(super) fn run(file: &Path, inherited: Listeners) -> Result<Exit, Failure> {
+    let mut supervisor = Supervisor::prepare(file, inherited)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))?;
+    runtime.block_on(supervisor.run())
+}
+
+struct Supervisor {
+    /// `server.toml`.
+    file: PathBuf,
+    config: Config,
+    /// What is in force: a front that is started again gets these, whatever lies there by then.
+    files: Files,
+    listeners: Listeners,
+    socket: SignerSocket,
+    users: Option<Users>,
+    notify: Notify,
+    front: Slot,
+    signer: Slot,
+    channel: Option<Channel>,
+    /// Handed over for a reload, and neither taken nor refused yet.
+    candidate: Option<(Config, Files)>,
+    /// When front last said something.
+    heard: Instant,
+    /// Whether front was ever ready.
+    was_ready: bool,
+    /// Set by the first signal to end: when front is killed.
+    ends: Option<Instant>,
+    status: String,
+    _store: Lock,
+}
+
+/// One of the two processes, or the moment of its next start.
+struct Slot {
+    running: Option<Running>,
+    backoff: Backoff,
+    start: Option<Instant>,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self { running: None, backoff: Backoff::new(), start: Some(Instant::now()) }
+    }
+
+    fn is_due(&self) -> bool {
+        self.running.is_none() && self.start.is_some_and(|start| start <= Instant::now())
+    }
+
+    /// Notes how an attempt to start ended; a failed one is tried again.
+    fn started(&mut self, kind: Kind, started: std::io::Result<Running>) {
+        match started {
+            Ok(running) => (self.running, self.start) = (Some(running), None),
+            Err(error) => {
+                let pause = self.backoff.after(Duration::ZERO);
+                tracing::error!(process = %kind, %error, "does not start");
+                self.start = Some(from_now(pause));
+            }
+        }
+    }
+
+    /// Notes its end, and when the next one is started.
+    fn ended(&mut self, kind: Kind, status: ExitStatus) {
+        let lived = self.running.take().map_or(Duration::ZERO, |running| running.lived());
+        let pause = self.backoff.after(lived);
+        let (pause_ms, lived_s) = (pause.as_millis(), lived.as_secs());
+        tracing::warn!(process = %kind, %status, lived_s, pause_ms, "ended; it is started again");
+        self.start = Some(from_now(pause));
+    }
+
+    fn signal(&self, number: Number) {
+        if let Some(running) = &self.running {
+            running.signal(number);
+        }
+    }
+}
+
+impl Supervisor {
+    /// Reads the configuration, and makes what outlives the two processes.
+    fn prepare(file: &Path, mut inherited: Listeners) -> Result<Self, Failure> {
+        let (config, files) = Files::open(file)?;
+        if environment::log_filter().is_none() {
+            // Checked when it was parsed.
+            let _ = log::change(&config.log);
+        }
+        let users = children(&config)?;
+        listeners::make_directory(&config.store, 0o700, users.as_ref().map(|users| &users.front))?;
+        let store = Lock::of_directory(&config.store, "the store")?;
+        if let Some(users) = &users {
+            listeners::make_directory(&config.signer.root, 0o700, Some(&users.signer))?;
+        }
+        let socket = match inherited.take_signer() {
+            Some(listener) => SignerSocket::inherited(listener),
+            None => SignerSocket::make(&config.signer.socket, users.as_ref().map(|users| &users.front))?,
+        };
+        listeners::bind_missing(&config, &mut inherited)?;
+        Ok(Self {
+            file: file.to_owned(),
+            config,
+            files,
+            listeners: inherited,
+            socket,
+            users,
+            notify: Notify::service_manager(environment::notify_socket().as_deref()),
+            front: Slot::new(),
+            signer: Slot::new(),
+            channel: None,
+            candidate: None,
+            heard: Instant::now(),
+            was_ready: false,
+            ends: None,
+            status: String::new(),
+            _store: store,
+        })
+    }
+
+    async fn run(&mut self) -> Result<Exit, Failure> {
+        let mut signals = Signals::new()?;
+        loop {
+            self.start_due();
+            let until = self.next_look();
+            tokio::select! {
+                biased;
+                asked = signals.next() => match asked {
+                    Asked::Reload => self.reload(),
+                    Asked::End if self.ends.is_none() => self.begin_end(),
+                    Asked::End | Asked::EndAtOnce => return Ok(self.end_at_once().await),
+                },
+                status = ended(&mut self.signer) => self.signer.ended(Kind::Signer, status),
+                notice = notice(self.channel.as_ref()) => self.hear(notice.as_deref()),
+                status = ended(&mut self.front) => {
+                    if self.ends.is_some() {
+                        self.front.running = None;
+                        return Ok(self.end_signer(status).await);
+                    }
+                    self.front_ended(status)?;
+                }
+                () = tokio::time::sleep_until(until.into()) => self.look(),
+            }
+            if self.ends.is_some() && self.front.running.is_none() {
+                return Ok(self.end_signer(ExitStatus::default()).await);
+            }
+        }
+    }
+
+    fn start_due(&mut self) {
+        if self.signer.is_due() {
+            let copy = self.socket.copy();
+            let users = self.users.as_ref();
+            let started = copy.and_then(|socket| Running::start_signer(&self.config, users, socket.into()));
+            self.signer.started(Kind::Signer, started);
+        }
+        if self.ends.is_none() && self.front.is_due() {
+            let started = self.start_front();
+            self.front.started(Kind::Front, started);
+        }
+    }
+
+    fn start_front(&mut self) -> std::io::Result<Running> {
+        let (ours, theirs) = channel::pair()?;
+        let ours = Channel::new(ours)?;
+        channel::hand_over(ours.descriptor(), &self.files, Some(&self.listeners))?;
+        let running = Running::start_front(&self.config, self.users.as_ref(), theirs)?;
+        self.channel = Some(ours);
+        self.heard = Instant::now();
+        Ok(running)
+    }
+
+    fn front_ended(&mut self, status: ExitStatus) -> Result<(), Failure> {
+        self.channel = None;
+        if self.candidate.take().is_some() {
+            self.refuse("front ended during the reload");
+        }
+        if status.code() == Some(REFUSED) && !self.was_ready {
+            return Err(Failure::failed(
+                "front does not start; what it says stands above",
+                "Mend it: sealwright serve --check-config reads everything that the configuration names.",
+            ));
+        }
+        self.front.ended(Kind::Front, status);
+        self.say(&format!("front ended ({status}) and is started again"));
+        Ok(())
+    }
+
+    /// When something is to be done, if nothing happens.
+    fn next_look(&self) -> Instant {
+        let silence = self.heard.checked_add(SILENCE_MAX).filter(|_| self.front.running.is_some());
+        let starts = [&self.front, &self.signer].map(|slot| slot.start.filter(|_| slot.running.is_none()));
+        let moments = starts.into_iter().chain([silence, self.ends]).flatten();
+        moments.min().unwrap_or_else(|| from_now(SILENCE_MAX))
+    }
+
+    fn look(&mut self) {
+        let now = Instant::now();
+        if self.ends.is_some_and(|ends| ends <= now) {
+            tracing::error!("front does not end; it is killed");
+            self.front.signal(Number::KILL);
+            self.ends = Some(from_now(DRAIN_MORE));
+        } else if self.front.running.is_some() && self.heard.elapsed() >= SILENCE_MAX {
+            tracing::error!("front says nothing any more; it is killed");
+            self.front.signal(Number::KILL);
+            self.heard = now;
+        }
+    }
+
+    /// What front says. It is believed about itself and nothing else.
+    fn hear(&mut self, notice: Option<&str>) {
+        let Some(notice) = notice else {
+            // Its end is noticed by itself, too.
+            self.channel = None;
+            return;
+        };
+        self.heard = Instant::now();
+        let mut told = String::new();
+        for line in notice.lines() {
+            match line.split_once('=') {
+                Some(("READY", "1")) if self.candidate.is_none() && self.ends.is_none() => {
+                    if !self.was_ready {
+                        tracing::info!("ready");
+                    }
+                    self.was_ready = true;
+                    told.push_str("READY=1\n");
+                }
+                Some(("WATCHDOG", "1")) => told.push_str("WATCHDOG=1\n"),
+                Some(("STATUS", status)) => {
+                    let status = notify::line(status);
+                    if status != self.status {
+                        told.push_str(&format!("STATUS={status}\n"));
+                        self.status = status;
+                    }
+                }
+                Some(("X_RELOAD", outcome)) => self.reloaded(outcome == "taken"),
+                _ => (),
+            }
+        }
+        if !told.is_empty() {
+            self.notify.tell(told.trim_end());
+        }
+    }
+
+    /// Opens the files of now and hands them to front, which takes or refuses all of them.
+    fn reload(&mut self) {
+        self.notify.reloading();
+        let opened = Files::open(&self.file).and_then(|(config, files)| {
+            self.config.check_reload(&config)?;
+            Ok((config, files))
+        });
+        match (opened, &self.channel) {
+            (Err(failure), _) => {
+                tracing::error!(
+                    reason = failure.what,
+                    advice = failure.advice,
+                    "not reloaded; what was in force stays"
+                );
+                self.refuse(&failure.what);
+            }
+            (Ok((config, files)), Some(channel)) => {
+                match channel::hand_over(channel.descriptor(), &files, None) {
+                    Ok(()) => self.candidate = Some((config, files)),
+                    Err(error) => self.refuse(&error.to_string()),
+                }
+            }
+            // The next one starts with them, or says what is wrong.
+            (Ok(candidate), None) => {
+                self.candidate = Some(candidate);
+                self.reloaded(true);
+            }
+        }
+    }
+
+    fn refuse(&mut self, why: &str) {
+        let status = notify::line(&format!("not reloaded, what was in force stays: {why}"));
+        self.notify.tell(&format!("READY=1\nSTATUS={status}"));
+        self.status = status;
+    }
+
+    fn reloaded(&mut self, is_taken: bool) {
+        if let Some((config, files)) = self.candidate.take().filter(|_| is_taken) {
+            if config.log != self.config.log {
+                let _ = log::change(&config.log);
+            }
+            (self.config, self.files) = (config, files);
+        }
+        self.notify.tell("READY=1");
+    }
+
+    fn say(&mut self, status: &str) {
+        status.clone_into(&mut self.status);
+        self.notify.status(status);
+    }
+
+    /// Front first: the signer answers what is in flight.
+    fn begin_end(&mut self) {
+        self.notify.tell("STOPPING=1\nSTATUS=answering what is in flight");
+        let most = self.config.limits.drain().saturating_add(DRAIN_MORE);
+        self.ends = Some(from_now(most));
+        self.front.signal(Number::TERM);
+    }
+
+    async fn end_signer(&mut self, front: ExitStatus) -> Exit {
+        self.signer.signal(Number::TERM);
+        let in_time = match &mut self.signer.running {
+            Some(running) => tokio::time::timeout(SIGNER_END_MAX, running.ended()).await.is_ok(),
+            None => true,
+        };
+        if !in_time {
+            tracing::error!("the signer does not end; it is killed");
+            self.end_at_once().await;
+        }
+        if front.success() && in_time { Exit::Done } else { Exit::Failed }
+    }
+
+    async fn end_at_once(&mut self) -> Exit {
+        for slot in [&mut self.front, &mut self.signer] {
+            slot.signal(Number::KILL);
+            if let Some(mut running) = slot.running.take() {
+                let _ = running.ended().await;
+            }
+        }
+        Exit::Failed
+    }
+}
+
+/// Whom the children become. With one user for both, only Landlock keeps front from the root key: a user's own account is
+/// theirs to risk, root's is not.
+fn children(config: &Config) -> Result<Option<Users>, Failure> {
+    let is_root = rustix::process::geteuid().is_root();
+    match &config.users {
+        Some(named) if is_root => {
+            let (front, signer) = (users::find(&named.front)?, users::find(&named.signer)?);
+            if front.uid == signer.uid || [front, signer].iter().any(|user| user.uid == 0) {
+                return Err(Failure::failed(
+                    "[users] are the same user, or one of them is root",
+                    "Name two users of their own: sealwright and sealwright-signer.",
+                ));
+            }
+            Ok(Some(Users { front, signer }))
+        }
+        Some(_) => {
+            tracing::info!("[users] is not used: only root can become another user");
+            Ok(None)
+        }
+        None if is_root && !sandbox::has_landlock() => Err(Failure::failed(
+            "started by root without [users], on a kernel without Landlock: the process with the network could read every key",
+            "Name two users in [users] of server.toml, or start it as a plain user.",
+        )),
+        None => Ok(None),
+    }
+}
+
+async fn ended(slot: &mut Slot) -> ExitStatus {
+    match &mut slot.running {
+        // An error means that there is nothing to wait for: it has ended.
+        Some(running) => running.ended().await.unwrap_or_default(),
+        None => std::future::pending().await,
+    }
+}
+
+async fn notice(channel: Option<&Channel>) -> Option<String> {
+    match channel {
+        Some(channel) => channel.notice().await,
+        None => std::future::pending().await,
+    }
+}
+
+enum Asked {
+    Reload,
+    End,
+    EndAtOnce,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let hear = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::failed(format!("cannot hear signals: {error}"), "Please report it.")
+            })
+        };
+        Ok(Self {
+            terminate: hear(SignalKind::terminate())?,
+            interrupt: hear(SignalKind::interrupt())?,
+            quit: hear(SignalKind::quit())?,
+            hang_up: hear(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.terminate.recv() => Asked::End,
+            _ = self.interrupt.recv() => Asked::End,
+            _ = self.quit.recv() => Asked::EndAtOnce,
+            _ = self.hang_up.recv() => Asked::Reload,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What one peer, and all peers together, may cost this process: the `[limits]` table of `server.toml`.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// The limits of the network side. Over one of them a connection is closed before anything is computed for it, or a
+/// request is answered with a failure that says when to come again; nothing waits without end.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Connections at once. One that is idle costs a descriptor and less than 35 KiB (measured with
+    /// both ends in one process).
+    pub connections: u32,
+    /// Connections of one address at once; for IPv6, of one /64. Less than [`Self::connections`] where one machine
+    /// must not be able to take all.
+    pub connections_per_address: u32,
+    /// Handshakes in work at once; a quarter of them for one address. Further connections wait, as bare sockets.
+    pub handshakes: u32,
+    /// Milliseconds for the first byte of a peer, and again from there for its handshake.
+    pub handshake_ms: u32,
+    /// Seconds after which a connection without any request is asked to leave.
+    pub idle_s: u32,
+    /// Seconds that a peer may take nothing of what is sent to it, or be in the middle of a large message.
+    pub write_stall_s: u32,
+    /// Requests (HTTP/2 streams) of one connection at once.
+    pub streams_per_connection: u32,
+    /// Bytes of requests in work at once, over all connections.
+    pub request_bytes_in_work: u32,
+    /// Seconds that requests in flight get when the process is asked to end.
+    pub drain_s: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            connections_per_address: 10_000,
+            handshakes: 256,
+            handshake_ms: 10_000,
+            idle_s: 900,
+            write_stall_s: 30,
+            streams_per_connection: 64,
+            request_bytes_in_work: 32 << 20,
+            drain_s: 30,
+        }
+    }
+}
+
+impl Limits {
+    /// What of this concerns the front behind the network.
+    #[must_use]
+    pub fn front(&self) -> crate::Config {
+        crate::Config { request_bytes_in_work_max: self.request_bytes_in_work, ..crate::Config::default() }
+    }
+
+    /// Time for a handshake.
+    pub(crate) fn handshake(&self) -> Duration {
+        Duration::from_millis(self.handshake_ms.max(1).into())
+    }
+
+    /// Time without any request.
+    pub(crate) fn idle(&self) -> Duration {
+        Duration::from_secs(self.idle_s.max(1).into())
+    }
+
+    /// Time in which a peer takes nothing.
+    pub(crate) fn stall(&self) -> Duration {
+        Duration::from_secs(self.write_stall_s.max(1).into())
+    }
+
+    /// Time for requests in flight at the end.
+    #[must_use]
+    pub fn drain(&self) -> Duration {
+        Duration::from_secs(self.drain_s.into())
+    }
+}

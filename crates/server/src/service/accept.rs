@@ -1,0 +1,90 @@
+//! The loop that accepts, and what it does when the process has no descriptor left.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use super::admission::Refused;
+use super::{Accepted, Inner, connection};
+use crate::Error;
+use crate::authn::Phase;
+use crate::metrics::Closed;
+
+/// Connections that the kernel keeps for us while we are busy; it takes less if `net.core.somaxconn` is.
+const BACKLOG: i32 = 4096;
+
+/// Pause when there is no descriptor or memory for a connection: nobody gains from asking the kernel again at once.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> Result<(), Error> {
+    listener.set_nonblocking(true).map_err(Error::Listener)?;
+    // Whoever opened it may have asked for a short one; asking again changes it.
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| Error::Listener(error.into()))?;
+    let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;
+    let mut phase = inner.front.inner.phase.subscribe();
+    let mut spare = Spare::open();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase != Phase::Serving) => return Ok(()),
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((socket, address)) => admit(inner, socket, address),
+            Err(error) if is_the_peers(&error) => (),
+            Err(error) => {
+                inner.front.inner.metrics.closed(Closed::Descriptors);
+                tracing::warn!(%error, "a connection cannot be accepted");
+                spare = spare.close_one(&listener).await;
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+fn admit(inner: &Arc<Inner>, socket: tokio::net::TcpStream, address: std::net::SocketAddr) {
+    let metrics = &inner.front.inner.metrics;
+    match inner.admission.admit(address.ip()) {
+        Ok(admitted) => {
+            metrics.connections.increment();
+            let accepted = Accepted { socket, address, admitted };
+            tokio::spawn(connection::run(Arc::clone(inner), accepted));
+        }
+        // Dropped, and with it closed.
+        Err(Refused::Connections) => metrics.closed(Closed::Connections),
+        Err(Refused::Address) => metrics.closed(Closed::PerAddress),
+    }
+}
+
+/// Failures of the one connection, not of accepting (accept(2), "Error handling").
+fn is_the_peers(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::Interrupted
+    )
+}
+
+/// A descriptor kept for the time when there is none: given up, it lets the next connection be accepted and closed, so
+/// that its peer learns of it.
+struct Spare(#[expect(dead_code, reason = "held")] Option<File>);
+
+impl Spare {
+    fn open() -> Self {
+        Self(File::open("/dev/null").ok())
+    }
+
+    async fn close_one(self, listener: &TcpListener) -> Self {
+        drop(self);
+        // One that is there, not one that comes: the wait would keep the descriptor given up.
+        let _ = tokio::time::timeout(Duration::from_millis(1), listener.accept()).await;
+        Self::open()
+    }
+}

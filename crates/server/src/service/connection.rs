@@ -1,0 +1,147 @@
+//! One connection, from the accepted socket to its end.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use rustls::HandshakeKind;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::activity::Activity;
+use super::stall::Watched;
+use super::{Accepted, Inner, arrivals, handler, http2};
+use crate::authn::{Caller, Peer, Phase};
+use crate::metrics::{Closed, Handshake};
+use crate::tls::ALPN;
+
+/// How long a connection waits for a place for its handshake, with the whole of a storm before it.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long a connection that was asked to leave may stay without a request.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
+
+/// Serves it until it ends, in a task of its own.
+pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
+    let mut phase = inner.front.inner.phase.subscribe();
+    let Accepted { socket, address, admitted } = accepted;
+    let _counted = inner.front.inner.metrics.connections_open.hold();
+    // Answers are small, and somebody waits for each.
+    if socket.set_nodelay(true).is_err() {
+        return;
+    }
+    let established = tokio::select! {
+        biased;
+        // Nothing was asked yet: the peer finds another server, or this one's successor.
+        _ = phase.wait_for(|phase| *phase != Phase::Serving) => None,
+        established = Box::pin(establish(&inner, socket, address, &admitted)) => established,
+    };
+    if let Some((stream, peer)) = established {
+        tracing::debug!(%address, "connected");
+        // On the heap: most connections are not here yet, and a task is as large as its largest state.
+        Box::pin(serve(&inner, stream, peer, phase)).await;
+    }
+    drop(admitted);
+}
+
+/// The first byte, a place, the handshake.
+async fn establish(
+    inner: &Inner,
+    socket: tokio::net::TcpStream,
+    address: SocketAddr,
+    admitted: &super::admission::Admitted,
+) -> Option<(TlsStream<Watched>, Peer)> {
+    let (limits, metrics) = (&inner.limits, &inner.front.inner.metrics);
+    let time = limits.handshake();
+    // Who says nothing takes no place.
+    if timeout(time, socket.readable()).await.is_err() {
+        metrics.handshake(Handshake::TimedOut);
+        return None;
+    }
+    let Ok(Some(place)) = timeout(WAIT_MAX, inner.admission.place(admitted)).await else {
+        metrics.closed(Closed::Handshakes);
+        return None;
+    };
+    let (plane, plane_number) = {
+        let tables = inner.tables.load();
+        (Arc::clone(&tables.plane), tables.plane_number)
+    };
+    let socket = Watched::new(socket, limits.stall(), inner.front.clone());
+    let handshake = TlsAcceptor::from(Arc::clone(&plane.config)).accept(socket);
+    let stream = match timeout(time, handshake).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            metrics.handshake(Handshake::Failed);
+            tracing::debug!(%error, "a handshake failed");
+            return None;
+        }
+        Err(_) => {
+            metrics.handshake(Handshake::TimedOut);
+            return None;
+        }
+    };
+    drop(place);
+    let (_, session) = stream.get_ref();
+    let chain = session.peer_certificates().unwrap_or_default().to_vec();
+    if session.alpn_protocol() != Some(ALPN) || chain.is_empty() {
+        metrics.handshake(Handshake::Failed);
+        return None;
+    }
+    let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+    metrics.handshake(if is_resumed { Handshake::Resumed } else { Handshake::Completed });
+    let peer = Peer::new(chain, plane_number, address);
+    Some((stream, peer))
+}
+
+/// Waits until a connection that was asked to leave has had its time, and has no request open.
+async fn quiet(activity: &Activity) {
+    sleep(LEAVE_MAX).await;
+    activity.idle(LEAVE_MAX).await;
+}
+
+/// HTTP/2 until the peer, idleness or the end of the service ends it.
+async fn serve(
+    inner: &Arc<Inner>,
+    stream: TlsStream<Watched>,
+    peer: Peer,
+    mut phase: watch::Receiver<Phase>,
+) {
+    let limits = &inner.limits;
+    let caller = Caller::peer(peer, Arc::clone(&inner.tables), phase.clone());
+    let activity = Arc::new(Activity::default());
+    let budget = arrivals::Budget::new(Arc::clone(&inner.front.inner.arrivals), limits.stall());
+    let handler = handler::Handler::new(inner.routes.clone(), caller, Arc::clone(&activity), budget);
+    let http = http2(limits).serve_connection(TokioIo::new(stream), handler);
+    tokio::pin!(http);
+    let ended = tokio::select! {
+        biased;
+        ended = http.as_mut() => Some(ended),
+        _ = phase.wait_for(|phase| *phase != Phase::Serving) => None,
+        () = activity.idle(limits.idle()) => {
+            inner.front.inner.metrics.closed(Closed::Idle);
+            None
+        }
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            // GOAWAY: no new request; those that are open are answered.
+            http.as_mut().graceful_shutdown();
+            tokio::select! {
+                biased;
+                ended = http.as_mut() => ended,
+                _ = phase.wait_for(|phase| *phase == Phase::Over) => {
+                    inner.front.inner.metrics.closed(Closed::Drain);
+                    return;
+                }
+                () = quiet(&activity) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
