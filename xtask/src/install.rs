@@ -24,6 +24,8 @@ const NEEDED: &[(&str, &str)] = &[
     ("createrepo_c", "createrepo-c"),
     ("openssl", "openssl"),
     ("ip", "iproute2"),
+    ("ps", "procps"),
+    ("systemd-analyze", "systemd"),
 ];
 
 /// Installs what is missing; does nothing where everything is there.
