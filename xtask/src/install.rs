@@ -1,12 +1,13 @@
 //! The Debian packages that tests, cases and benches need.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::Result;
 use crate::error::Error;
 use crate::process;
 
-/// A program, and the Debian package that has it.
+/// A program, or a file that is none, and the Debian package that has it.
 const NEEDED: &[(&str, &str)] = &[
     ("rpmkeys", "rpm"),
     ("rpmbuild", "rpm"),
@@ -24,13 +25,14 @@ const NEEDED: &[(&str, &str)] = &[
     ("createrepo_c", "createrepo-c"),
     ("openssl", "openssl"),
     ("ip", "iproute2"),
+    ("/usr/lib/python3/dist-packages/prometheus_client/parser.py", "python3-prometheus-client"),
     ("ps", "procps"),
     ("systemd-analyze", "systemd"),
 ];
 
 /// Installs what is missing; does nothing where everything is there.
 pub(crate) fn install() -> Result<()> {
-    let missing: Vec<_> = NEEDED.iter().filter(|(program, _)| !process::is_there(program)).collect();
+    let missing: Vec<_> = NEEDED.iter().filter(|(needed, _)| !is_there(needed)).collect();
     if missing.is_empty() {
         println!("xtask: all tools that the tests need are installed");
         return Ok(());
@@ -45,6 +47,10 @@ pub(crate) fn install() -> Result<()> {
         .ok_or_else(|| Error::CannotInstall { missing: programs.clone(), packages: packages.join(" ") })?;
     process::run(apt_get(privilege).arg("update"))?;
     process::run(apt_get(privilege).args(["install", "--yes", "--no-install-recommends"]).args(&packages))
+}
+
+fn is_there(needed: &str) -> bool {
+    Path::new(needed).is_absolute() && Path::new(needed).exists() || process::is_there(needed)
 }
 
 /// How this user may install: as root, or by sudo; `None` where neither is there.
