@@ -1,6 +1,6 @@
 //! Key administration calls, and the key as the client sees it: public facts only.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
@@ -150,6 +150,8 @@ enum Repeat {
 
 /// How often a call is made.
 const CALLS_MAX: u32 = 4;
+/// After this no further one begins: who waits for a call is often a person.
+const CALLS_WITHIN: Duration = Duration::from_secs(4);
 
 impl Connection {
     /// Makes a key.
@@ -253,6 +255,7 @@ impl Connection {
         call: impl AsyncFn(Keys, Request<Q>) -> Result<Response<A>, Status>,
     ) -> Result<A, Error> {
         let mut attempt = 1;
+        let begun = Instant::now();
         loop {
             let error = match self.call_once(message.clone(), &call).await {
                 Ok(answer) => return Ok(answer),
@@ -263,7 +266,10 @@ impl Connection {
                     .server_code()
                     .is_some_and(|code| !matches!(code, Code::ShuttingDown | Code::Overloaded));
             let again = retry_of(&error).filter(|_| {
-                self.lines.is_remote() && attempt < CALLS_MAX && (repeat == Repeat::Harmless || !unknown)
+                self.lines.is_remote()
+                    && attempt < CALLS_MAX
+                    && begun.elapsed() < CALLS_WITHIN
+                    && (repeat == Repeat::Harmless || !unknown)
             });
             let Some(again) = again else { return Err(error) };
             tokio::time::sleep(again.wait(attempt)).await;
