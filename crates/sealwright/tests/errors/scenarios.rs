@@ -253,10 +253,10 @@ async fn imported(file: &str, passphrase: Option<&str>) -> Met {
 }
 
 fn of_server(error: sealwright_client::error::Error) -> Fault {
-    match error {
-        sealwright_client::error::Error::Server(fault) => fault,
-        other => panic!("not from the server: {other:?}"),
-    }
+    let sealwright_client::error::Error::Server(fault) = error else {
+        panic!("not from the server: {error:?}")
+    };
+    fault
 }
 
 async fn import(bench: &Bench, name: &str, file: &str) -> Result<(), sealwright_client::error::Error> {
@@ -399,7 +399,9 @@ async fn store_failed() -> Met {
 async fn store_newer() -> Met {
     let bench = Bench::start().await;
     bench.stand.on_sign(|| {
-        Act::Answer(Response::Failure(Fault::new(Code::StoreNewer, "written by a newer release").into()))
+        Act::Answer(Box::new(Response::Failure(
+            Fault::new(Code::StoreNewer, "written by a newer release").into(),
+        )))
     });
     let met = signing(&bench).await;
     bench.sql("UPDATE _sqlx_migrations SET version = 9000");
