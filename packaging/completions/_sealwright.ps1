@@ -32,6 +32,9 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
             [CompletionResult]::new('strip', 'strip', [CompletionResultType]::ParameterValue, 'Remove signatures')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what is signed, by whom, and how; nothing is checked')
+            [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Set up a server: authority, certificates, clients, root key, configuration')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Run a server: the process with the network and the process with the keys, started again when they end')
+            [CompletionResult]::new('front', 'front', [CompletionResultType]::ParameterValue, 'The process with the network; started by serve, or by a service manager')
             [CompletionResult]::new('signer', 'signer', [CompletionResultType]::ParameterValue, 'The process that holds the keys; started by the others, with its socket as standard input')
             [CompletionResult]::new('generate', 'generate', [CompletionResultType]::ParameterValue, 'Write man pages and shell completions')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -48,6 +51,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;key' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -68,16 +73,19 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--algorithm', '--algorithm', [CompletionResultType]::ParameterName, 'Key algorithm')
             [CompletionResult]::new('--uid', '--uid', [CompletionResultType]::ParameterName, 'OpenPGP user id, `Name <mail>`; default: the key''s name')
             [CompletionResult]::new('--expires', '--expires', [CompletionResultType]::ParameterName, 'Valid for: 90d, 12w, 18m, 2y, never')
-            [CompletionResult]::new('--openpgp', '--openpgp', [CompletionResultType]::ParameterName, 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--signing-subkey', '--signing-subkey', [CompletionResultType]::ParameterName, 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
         }
         'sealwright;key;list' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -86,6 +94,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;key;show' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -97,6 +107,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Encoding')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output (`-`)')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Write to a new file instead of standard output (`-`)')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -107,6 +119,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
         'sealwright;key;import' {
             [CompletionResult]::new('--passphrase-file', '--passphrase-file', [CompletionResultType]::ParameterName, 'File whose first line is the passphrase')
             [CompletionResult]::new('--subkey', '--subkey', [CompletionResultType]::ParameterName, 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -116,6 +130,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
         }
         'sealwright;key;renew' {
             [CompletionResult]::new('--expires', '--expires', [CompletionResultType]::ParameterName, 'Valid from now for: 90d, 12w, 18m, 2y, never')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -124,6 +140,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;key;disable' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -132,6 +150,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;key;enable' {
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -191,6 +211,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--min-rpm', '--min-rpm', [CompletionResultType]::ParameterName, 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused')
             [CompletionResult]::new('--detached-output', '--detached-output', [CompletionResultType]::ParameterName, 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)')
             [CompletionResult]::new('--hardlinks', '--hardlinks', [CompletionResultType]::ParameterName, 'What becomes of a file''s other names; default: relink, but with --in-place refuse')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--files-from', '--files-from', [CompletionResultType]::ParameterName, 'Take further paths from this file, one a line; `-` is standard input')
             [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Sign the packages in directories, and in those beneath; links are not followed')
             [CompletionResult]::new('--recursive', '--recursive', [CompletionResultType]::ParameterName, 'Sign the packages in directories, and in those beneath; links are not followed')
@@ -215,6 +237,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--format', '--format', [CompletionResultType]::ParameterName, 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)')
             [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Files in hand at once')
             [CompletionResult]::new('--jobs', '--jobs', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('-r', '-r', [CompletionResultType]::ParameterName, 'Check the packages in directories, and in those beneath; links are not followed')
             [CompletionResult]::new('--recursive', '--recursive', [CompletionResultType]::ParameterName, 'Check the packages in directories, and in those beneath; links are not followed')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
@@ -253,10 +277,53 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
         }
+        'sealwright;init' {
+            [CompletionResult]::new('--directory', '--directory', [CompletionResultType]::ParameterName, 'Directory of the server. Default: /etc/sealwright for root, else ~/.config/sealwright/server')
+            [CompletionResult]::new('--name', '--name', [CompletionResultType]::ParameterName, 'Name or address under which clients reach the server; the first is the one they are told. Default: the host name, localhost, 127.0.0.1 and ::1')
+            [CompletionResult]::new('--port', '--port', [CompletionResultType]::ParameterName, 'Port of the server')
+            [CompletionResult]::new('--client', '--client', [CompletionResultType]::ParameterName, 'Issue a certificate for this client, and put what it needs into clients/NAME. Done again, it renews it')
+            [CompletionResult]::new('--key', '--key', [CompletionResultType]::ParameterName, 'A key that the new client may sign with; `*` is every key. Given by name, also before the key is made')
+            [CompletionResult]::new('--revoke', '--revoke', [CompletionResultType]::ParameterName, 'Accept none of the certificates any more that this client has by now')
+            [CompletionResult]::new('--user-front', '--user-front', [CompletionResultType]::ParameterName, 'User that the network side (front) is to run as; root only, together with --user-signer')
+            [CompletionResult]::new('--user-signer', '--user-signer', [CompletionResultType]::ParameterName, 'User that the signer is to run as')
+            [CompletionResult]::new('--administrator', '--administrator', [CompletionResultType]::ParameterName, 'The new client may make, import, renew, enable and disable keys')
+            [CompletionResult]::new('--renew-server', '--renew-server', [CompletionResultType]::ParameterName, 'Issue a new certificate for the server, over the same key; --name changes its names')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;serve' {
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'The server''s configuration, as `sealwright init` makes it; default /etc/sealwright/server.toml for root, else server.toml in the directory sealwright/server of the user''s configuration')
+            [CompletionResult]::new('--check-config', '--check-config', [CompletionResultType]::ParameterName, 'Reads everything that the configuration names, says what is wrong with it, and ends')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;front' {
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'As for serve')
+            [CompletionResult]::new('--parent', '--parent', [CompletionResultType]::ParameterName, 'Ends with the process of this number, which started it')
+            [CompletionResult]::new('--supervised', '--supervised', [CompletionResultType]::ParameterName, 'Standard input is the channel to the supervisor')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
         'sealwright;signer' {
             [CompletionResult]::new('--root', '--root', [CompletionResultType]::ParameterName, 'Directory of root key, data key and floors')
             [CompletionResult]::new('--front-uid', '--front-uid', [CompletionResultType]::ParameterName, 'User ids that may hold the other end of the socket, beside the signer''s own and root')
+            [CompletionResult]::new('--front-user', '--front-user', [CompletionResultType]::ParameterName, 'The same by name')
+            [CompletionResult]::new('--root-key', '--root-key', [CompletionResultType]::ParameterName, 'Reads the root key from this file, which it never makes')
+            [CompletionResult]::new('--parent', '--parent', [CompletionResultType]::ParameterName, 'Ends with the process of this number, which started it')
             [CompletionResult]::new('--require-sandbox', '--require-sandbox', [CompletionResultType]::ParameterName, 'Does not start on a kernel without Landlock')
+            [CompletionResult]::new('--make-root-key', '--make-root-key', [CompletionResultType]::ParameterName, 'Makes a root key in the directory, if there is none, and ends')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
@@ -281,6 +348,9 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
             [CompletionResult]::new('strip', 'strip', [CompletionResultType]::ParameterValue, 'Remove signatures')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what is signed, by whom, and how; nothing is checked')
+            [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Set up a server: authority, certificates, clients, root key, configuration')
+            [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Run a server: the process with the network and the process with the keys, started again when they end')
+            [CompletionResult]::new('front', 'front', [CompletionResultType]::ParameterValue, 'The process with the network; started by serve, or by a service manager')
             [CompletionResult]::new('signer', 'signer', [CompletionResultType]::ParameterValue, 'The process that holds the keys; started by the others, with its socket as standard input')
             [CompletionResult]::new('generate', 'generate', [CompletionResultType]::ParameterValue, 'Write man pages and shell completions')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
@@ -334,6 +404,15 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;help;inspect' {
+            break
+        }
+        'sealwright;help;init' {
+            break
+        }
+        'sealwright;help;serve' {
+            break
+        }
+        'sealwright;help;front' {
             break
         }
         'sealwright;help;signer' {

@@ -19,17 +19,26 @@ _sealwright() {
             sealwright,demo)
                 cmd="sealwright__subcmd__demo"
                 ;;
+            sealwright,front)
+                cmd="sealwright__subcmd__front"
+                ;;
             sealwright,generate)
                 cmd="sealwright__subcmd__generate"
                 ;;
             sealwright,help)
                 cmd="sealwright__subcmd__help"
                 ;;
+            sealwright,init)
+                cmd="sealwright__subcmd__init"
+                ;;
             sealwright,inspect)
                 cmd="sealwright__subcmd__inspect"
                 ;;
             sealwright,key)
                 cmd="sealwright__subcmd__key"
+                ;;
+            sealwright,serve)
+                cmd="sealwright__subcmd__serve"
                 ;;
             sealwright,sign)
                 cmd="sealwright__subcmd__sign"
@@ -46,17 +55,26 @@ _sealwright() {
             sealwright__subcmd__help,demo)
                 cmd="sealwright__subcmd__help__subcmd__demo"
                 ;;
+            sealwright__subcmd__help,front)
+                cmd="sealwright__subcmd__help__subcmd__front"
+                ;;
             sealwright__subcmd__help,generate)
                 cmd="sealwright__subcmd__help__subcmd__generate"
                 ;;
             sealwright__subcmd__help,help)
                 cmd="sealwright__subcmd__help__subcmd__help"
                 ;;
+            sealwright__subcmd__help,init)
+                cmd="sealwright__subcmd__help__subcmd__init"
+                ;;
             sealwright__subcmd__help,inspect)
                 cmd="sealwright__subcmd__help__subcmd__inspect"
                 ;;
             sealwright__subcmd__help,key)
                 cmd="sealwright__subcmd__help__subcmd__key"
+                ;;
+            sealwright__subcmd__help,serve)
+                cmd="sealwright__subcmd__help__subcmd__serve"
                 ;;
             sealwright__subcmd__help,sign)
                 cmd="sealwright__subcmd__help__subcmd__sign"
@@ -155,7 +173,7 @@ _sealwright() {
 
     case "${cmd}" in
         sealwright)
-            opts="-h -V --json --help --version demo key sign verify strip inspect signer generate help"
+            opts="-h -V --json --help --version demo key sign verify strip inspect init serve front signer generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -190,6 +208,28 @@ _sealwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sealwright__subcmd__front)
+            opts="-h -V --config --supervised --parent --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --parent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sealwright__subcmd__generate)
             opts="-h -V --man --completions --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -213,7 +253,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help)
-            opts="demo key sign verify strip inspect signer generate help"
+            opts="demo key sign verify strip inspect init serve front signer generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -227,6 +267,20 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help__subcmd__demo)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__front)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -255,6 +309,20 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__init)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -408,6 +476,20 @@ _sealwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sealwright__subcmd__help__subcmd__serve)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sealwright__subcmd__help__subcmd__sign)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -464,6 +546,52 @@ _sealwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sealwright__subcmd__init)
+            opts="-h -V --directory --name --port --client --key --administrator --revoke --renew-server --user-front --user-signer --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --directory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --revoke)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user-front)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --user-signer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sealwright__subcmd__inspect)
             opts="-r -h -V --format --recursive --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -483,12 +611,20 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key)
-            opts="-h -V --json --help --version create list show export import renew disable enable help"
+            opts="-h -V --server --config --json --help --version create list show export import renew disable enable help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -497,7 +633,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__create)
-            opts="-h -V --algorithm --uid --expires --signing-subkey --openpgp --json --help --version"
+            opts="-h -V --algorithm --uid --expires --signing-subkey --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -515,8 +651,12 @@ _sealwright() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --openpgp)
-                    COMPREPLY=($(compgen -W "v4 v6" -- "${cur}"))
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)
@@ -527,12 +667,20 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__disable)
-            opts="-h -V --json --help --version"
+            opts="-h -V --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -541,12 +689,20 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__enable)
-            opts="-h -V --json --help --version"
+            opts="-h -V --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -555,7 +711,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__export)
-            opts="-o -h -V --format --output --json --help --version"
+            opts="-o -h -V --format --output --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -570,6 +726,14 @@ _sealwright() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -721,7 +885,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__import)
-            opts="-h -V --passphrase-file --subkey --json --help --version"
+            opts="-h -V --passphrase-file --subkey --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -735,6 +899,14 @@ _sealwright() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -743,12 +915,20 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__list)
-            opts="-h -V --json --help --version"
+            opts="-h -V --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -757,13 +937,21 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__renew)
-            opts="-h -V --expires --json --help --version"
+            opts="-h -V --expires --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --expires)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -775,12 +963,38 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__show)
-            opts="-h -V --json --help --version"
+            opts="-h -V --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__serve)
+            opts="-h -V --config --check-config --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -789,7 +1003,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__sign)
-            opts="-j -r -o -0 -h -V --key --format --jobs --recursive --output --if-signed --force --hash --dry-run --check-payload --salt --rpm-signature --min-rpm --detached-output --in-place --hardlinks --files-from --null --json --help --version"
+            opts="-j -r -o -0 -h -V --key --format --jobs --recursive --output --if-signed --force --hash --dry-run --check-payload --salt --rpm-signature --min-rpm --detached-output --in-place --hardlinks --server --config --files-from --null --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -843,6 +1057,14 @@ _sealwright() {
                     COMPREPLY=($(compgen -W "relink break refuse" -- "${cur}"))
                     return 0
                     ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --files-from)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -855,7 +1077,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__signer)
-            opts="-h -V --root --require-sandbox --front-uid --json --help --version"
+            opts="-h -V --root --require-sandbox --front-uid --front-user --root-key --make-root-key --parent --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -866,6 +1088,18 @@ _sealwright() {
                     return 0
                     ;;
                 --front-uid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --front-user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --parent)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -911,7 +1145,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__verify)
-            opts="-j -r -h -V --key --keyring --cert --format --jobs --recursive --json --help --version"
+            opts="-j -r -h -V --key --keyring --cert --format --jobs --recursive --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -938,6 +1172,14 @@ _sealwright() {
                     return 0
                     ;;
                 -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -29,6 +29,9 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand verify 'Check signatures and digests of files'
             cand strip 'Remove signatures'
             cand inspect 'Show what is signed, by whom, and how; nothing is checked'
+            cand init 'Set up a server: authority, certificates, clients, root key, configuration'
+            cand serve 'Run a server: the process with the network and the process with the keys, started again when they end'
+            cand front 'The process with the network; started by serve, or by a service manager'
             cand signer 'The process that holds the keys; started by the others, with its socket as standard input'
             cand generate 'Write man pages and shell completions'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -43,6 +46,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --version 'Print version'
         }
         &'sealwright;key'= {
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -62,15 +67,18 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --algorithm 'Key algorithm'
             cand --uid 'OpenPGP user id, `Name <mail>`; default: the key''s name'
             cand --expires 'Valid for: 90d, 12w, 18m, 2y, never'
-            cand --openpgp 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --signing-subkey 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures'
             cand --json 'One JSON object for each file or key on standard output'
-            cand -h 'Print help (see more with ''--help'')'
-            cand --help 'Print help (see more with ''--help'')'
+            cand -h 'Print help'
+            cand --help 'Print help'
             cand -V 'Print version'
             cand --version 'Print version'
         }
         &'sealwright;key;list'= {
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -78,6 +86,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --version 'Print version'
         }
         &'sealwright;key;show'= {
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -88,6 +98,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --format 'Encoding'
             cand -o 'Write to a new file instead of standard output (`-`)'
             cand --output 'Write to a new file instead of standard output (`-`)'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -97,6 +109,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;key;import'= {
             cand --passphrase-file 'File whose first line is the passphrase'
             cand --subkey 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -105,6 +119,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         }
         &'sealwright;key;renew'= {
             cand --expires 'Valid from now for: 90d, 12w, 18m, 2y, never'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -112,6 +128,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --version 'Print version'
         }
         &'sealwright;key;disable'= {
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -119,6 +137,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --version 'Print version'
         }
         &'sealwright;key;enable'= {
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -167,6 +187,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --min-rpm 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused'
             cand --detached-output 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)'
             cand --hardlinks 'What becomes of a file''s other names; default: relink, but with --in-place refuse'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --files-from 'Take further paths from this file, one a line; `-` is standard input'
             cand -r 'Sign the packages in directories, and in those beneath; links are not followed'
             cand --recursive 'Sign the packages in directories, and in those beneath; links are not followed'
@@ -190,6 +212,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --format 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)'
             cand -j 'Files in hand at once'
             cand --jobs 'Files in hand at once'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand -r 'Check the packages in directories, and in those beneath; links are not followed'
             cand --recursive 'Check the packages in directories, and in those beneath; links are not followed'
             cand --json 'One JSON object for each file or key on standard output'
@@ -225,10 +249,50 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
         }
+        &'sealwright;init'= {
+            cand --directory 'Directory of the server. Default: /etc/sealwright for root, else ~/.config/sealwright/server'
+            cand --name 'Name or address under which clients reach the server; the first is the one they are told. Default: the host name, localhost, 127.0.0.1 and ::1'
+            cand --port 'Port of the server'
+            cand --client 'Issue a certificate for this client, and put what it needs into clients/NAME. Done again, it renews it'
+            cand --key 'A key that the new client may sign with; `*` is every key. Given by name, also before the key is made'
+            cand --revoke 'Accept none of the certificates any more that this client has by now'
+            cand --user-front 'User that the network side (front) is to run as; root only, together with --user-signer'
+            cand --user-signer 'User that the signer is to run as'
+            cand --administrator 'The new client may make, import, renew, enable and disable keys'
+            cand --renew-server 'Issue a new certificate for the server, over the same key; --name changes its names'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;serve'= {
+            cand --config 'The server''s configuration, as `sealwright init` makes it; default /etc/sealwright/server.toml for root, else server.toml in the directory sealwright/server of the user''s configuration'
+            cand --check-config 'Reads everything that the configuration names, says what is wrong with it, and ends'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;front'= {
+            cand --config 'As for serve'
+            cand --parent 'Ends with the process of this number, which started it'
+            cand --supervised 'Standard input is the channel to the supervisor'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
         &'sealwright;signer'= {
             cand --root 'Directory of root key, data key and floors'
             cand --front-uid 'User ids that may hold the other end of the socket, beside the signer''s own and root'
+            cand --front-user 'The same by name'
+            cand --root-key 'Reads the root key from this file, which it never makes'
+            cand --parent 'Ends with the process of this number, which started it'
             cand --require-sandbox 'Does not start on a kernel without Landlock'
+            cand --make-root-key 'Makes a root key in the directory, if there is none, and ends'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -251,6 +315,9 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand verify 'Check signatures and digests of files'
             cand strip 'Remove signatures'
             cand inspect 'Show what is signed, by whom, and how; nothing is checked'
+            cand init 'Set up a server: authority, certificates, clients, root key, configuration'
+            cand serve 'Run a server: the process with the network and the process with the keys, started again when they end'
+            cand front 'The process with the network; started by serve, or by a service manager'
             cand signer 'The process that holds the keys; started by the others, with its socket as standard input'
             cand generate 'Write man pages and shell completions'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -290,6 +357,12 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help;strip'= {
         }
         &'sealwright;help;inspect'= {
+        }
+        &'sealwright;help;init'= {
+        }
+        &'sealwright;help;serve'= {
+        }
+        &'sealwright;help;front'= {
         }
         &'sealwright;help;signer'= {
         }

@@ -33,6 +33,9 @@ complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "sign" -d 'Sig
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "verify" -d 'Check signatures and digests of files'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "strip" -d 'Remove signatures'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "init" -d 'Set up a server: authority, certificates, clients, root key, configuration'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "serve" -d 'Run a server: the process with the network and the process with the keys, started again when they end'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "front" -d 'The process with the network; started by serve, or by a service manager'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "generate" -d 'Write man pages and shell completions'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -44,6 +47,8 @@ ed25519\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and not __fish_seen_subcommand_from create list show export import renew disable enable help" -s V -l version -d 'Print version'
@@ -62,36 +67,50 @@ rsa4096\t''
 ed25519\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l uid -d 'OpenPGP user id, `Name <mail>`; default: the key\'s name' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l expires -d 'Valid for: 90d, 12w, 18m, 2y, never' -r
-complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l openpgp -d 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it' -r -f -a "v4\t'RFC 4880'
-v6\t'RFC 9580'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l signing-subkey -d 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l json -d 'One JSON object for each file or key on standard output'
-complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from show" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -l format -d 'Encoding' -r -f -a "armor\t'ASCII armor, as rpm and apt take it'
 binary\t'OpenPGP packets'"
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s o -l output -d 'Write to a new file instead of standard output (`-`)' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l passphrase-file -d 'File whose first line is the passphrase' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l subkey -d 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -l expires -d 'Valid from now for: 90d, 12w, 18m, 2y, never' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from disable" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from disable" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from disable" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from disable" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from disable" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from enable" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from enable" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from enable" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from enable" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from enable" -s V -l version -d 'Print version'
@@ -126,6 +145,8 @@ sig\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l hardlinks -d 'What becomes of a file\'s other names; default: relink, but with --in-place refuse' -r -f -a "relink\t'Names in this call stay names of one file'
 break\t'Each name becomes a file of its own'
 refuse\t'Leave files with other names alone, and say so'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l files-from -d 'Take further paths from this file, one a line; `-` is standard input' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s r -l recursive -d 'Sign the packages in directories, and in those beneath; links are not followed'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l force -d 'Sign again even if exactly this signature is there'
@@ -143,6 +164,8 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l cert -d
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l format -d 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
 detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s j -l jobs -d 'Files in hand at once' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s r -l recursive -d 'Check the packages in directories, and in those beneath; links are not followed'
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -162,9 +185,37 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -s r -l r
 complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l directory -d 'Directory of the server. Default: /etc/sealwright for root, else ~/.config/sealwright/server' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l name -d 'Name or address under which clients reach the server; the first is the one they are told. Default: the host name, localhost, 127.0.0.1 and ::1' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l port -d 'Port of the server' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l client -d 'Issue a certificate for this client, and put what it needs into clients/NAME. Done again, it renews it' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l key -d 'A key that the new client may sign with; `*` is every key. Given by name, also before the key is made' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l revoke -d 'Accept none of the certificates any more that this client has by now' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l user-front -d 'User that the network side (front) is to run as; root only, together with --user-signer' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l user-signer -d 'User that the signer is to run as' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l administrator -d 'The new client may make, import, renew, enable and disable keys'
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l renew-server -d 'Issue a new certificate for the server, over the same key; --name changes its names'
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand serve" -l config -d 'The server\'s configuration, as `sealwright init` makes it; default /etc/sealwright/server.toml for root, else server.toml in the directory sealwright/server of the user\'s configuration' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand serve" -l check-config -d 'Reads everything that the configuration names, says what is wrong with it, and ends'
+complete -c sealwright -n "__fish_sealwright_using_subcommand serve" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand serve" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand front" -l config -d 'As for serve' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand front" -l parent -d 'Ends with the process of this number, which started it' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand front" -l supervised -d 'Standard input is the channel to the supervisor'
+complete -c sealwright -n "__fish_sealwright_using_subcommand front" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand front" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand front" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l root -d 'Directory of root key, data key and floors' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l front-uid -d 'User ids that may hold the other end of the socket, beside the signer\'s own and root' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l front-user -d 'The same by name' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l root-key -d 'Reads the root key from this file, which it never makes' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l parent -d 'Ends with the process of this number, which started it' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l require-sandbox -d 'Does not start on a kernel without Landlock'
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l make-root-key -d 'Makes a root key in the directory, if there is none, and ends'
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -s V -l version -d 'Print version'
@@ -173,15 +224,18 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l compl
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -s V -l version -d 'Print version'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "key" -d 'Create, list, show, export, import and change keys'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "sign" -d 'Sign files'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "verify" -d 'Check signatures and digests of files'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "strip" -d 'Remove signatures'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "generate" -d 'Write man pages and shell completions'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect signer generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "key" -d 'Create, list, show, export, import and change keys'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "sign" -d 'Sign files'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "verify" -d 'Check signatures and digests of files'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "strip" -d 'Remove signatures'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "init" -d 'Set up a server: authority, certificates, clients, root key, configuration'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "serve" -d 'Run a server: the process with the network and the process with the keys, started again when they end'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "front" -d 'The process with the network; started by serve, or by a service manager'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "generate" -d 'Write man pages and shell completions'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "create" -d 'Make a key. A revocation certificate is made with it and stored beside the store'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "list" -d 'List the keys'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "show" -d 'Show one key'

@@ -1,12 +1,13 @@
 //! The Debian packages that tests, cases and benches need, and the one verifier that Debian does not have.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::Result;
 use crate::error::Error;
 use crate::process;
 
-/// A program, and the Debian package that has it.
+/// A program, or a file that is none, and the Debian package that has it.
 const NEEDED: &[(&str, &str)] = &[
     ("rpmkeys", "rpm"),
     ("rpmbuild", "rpm"),
@@ -24,6 +25,9 @@ const NEEDED: &[(&str, &str)] = &[
     ("createrepo_c", "createrepo-c"),
     ("openssl", "openssl"),
     ("ip", "iproute2"),
+    ("/usr/lib/python3/dist-packages/prometheus_client/parser.py", "python3-prometheus-client"),
+    ("ps", "procps"),
+    ("systemd-analyze", "systemd"),
 ];
 
 /// A verifier of OpenPGP version 6 (Sequoia, by its binding for Python): neither gpg 2.2 nor the sq of Debian 12 reads it.
@@ -33,6 +37,7 @@ const VENV_PACKAGE: &str = "python3-venv";
 
 /// Installs what is missing; does nothing where everything is there.
 pub(crate) fn install() -> Result<()> {
+<<<<<<< HEAD
     install_programs()?;
     install_pysequoia()
 }
@@ -59,6 +64,9 @@ fn install_programs() -> Result<()> {
     if !succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
         missing.push(("python3 -m venv", VENV_PACKAGE));
     }
+=======
+    let missing: Vec<_> = NEEDED.iter().filter(|(needed, _)| !is_there(needed)).collect();
+>>>>>>> net
     if missing.is_empty() {
         println!("xtask: all programs that the tests need are installed");
         return Ok(());
@@ -73,6 +81,10 @@ fn install_programs() -> Result<()> {
         .ok_or_else(|| Error::CannotInstall { missing: programs.clone(), packages: packages.join(" ") })?;
     process::run(apt_get(privilege).arg("update"))?;
     process::run(apt_get(privilege).args(["install", "--yes", "--no-install-recommends"]).args(&packages))
+}
+
+fn is_there(needed: &str) -> bool {
+    Path::new(needed).is_absolute() && Path::new(needed).exists() || process::is_there(needed)
 }
 
 /// How this user may install: as root, or by sudo; `None` where neither is there.

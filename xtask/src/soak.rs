@@ -1,4 +1,5 @@
-//! The crash test at full length: as root, so that it runs on XFS too.
+//! Tests at full length: of crashes while files are written (as root, so that it runs on XFS too), and of a server whose
+//! processes are killed and told to end.
 
 use crate::{Result, process};
 
@@ -15,4 +16,22 @@ pub(crate) fn run(kills: u32) -> Result<()> {
         "--nocapture",
     ]);
     process::run(tests.env("SEALWRIGHT_CRASH_KILLS", kills.to_string()))
+}
+
+/// Kills signer, front and supervisor of a server under load so often each, and ends it in order five times as often.
+pub(crate) fn serve(kills: u32) -> Result<()> {
+    let mut tests = process::cargo(&[
+        "test",
+        "--locked",
+        "--package",
+        "sealwright",
+        "--test",
+        "serve",
+        "--",
+        "--nocapture",
+        "kill::",
+        "end::",
+    ]);
+    tests.env("SEALWRIGHT_SERVE_KILLS", kills.to_string());
+    process::run(tests.env("SEALWRIGHT_SERVE_ENDS", kills.saturating_mul(5).to_string()))
 }

@@ -3,6 +3,7 @@
 
 mod advice;
 mod content;
+mod file;
 mod reach;
 
 use std::io;
@@ -15,61 +16,8 @@ use sealwright_proto::status::Fault;
 pub use sealwright_proto::status::{Blame, Code, Retry};
 
 pub use crate::error::content::Content;
+pub use crate::error::file::{FileKind, Kept};
 pub use crate::error::reach::{CredentialFault, Tried, Unreached};
-
-/// What a path is instead of a regular file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// A directory.
-    Directory,
-    /// A symbolic link, met where none is followed.
-    Link,
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A block or character device.
-    Device,
-    /// None of these.
-    Unknown,
-}
-
-impl core::fmt::Display for FileKind {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Directory => "directory",
-            Self::Link => "symbolic link",
-            Self::Fifo => "FIFO (named pipe)",
-            Self::Socket => "socket",
-            Self::Device => "device",
-            Self::Unknown => "special file",
-        })
-    }
-}
-
-/// A piece of metadata that a file must keep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// User and group number.
-    Owner(u32, u32),
-    /// Permission bits.
-    Mode(u32),
-    /// An extended attribute, by name; ACLs and SELinux labels are some.
-    Attribute(String),
-    /// Modification time.
-    Times,
-}
-
-impl core::fmt::Display for Kept {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Owner(uid, gid) => write!(f, "owner (user {uid}, group {gid})"),
-            Self::Mode(mode) => write!(f, "mode ({mode:04o})"),
-            Self::Attribute(name) => write!(f, "extended attribute {}", name.escape_debug()),
-            Self::Times => f.write_str("times"),
-        }
-    }
-}
 
 /// A directory in which this user may not make or replace a file.
 #[derive(Debug, thiserror::Error)]

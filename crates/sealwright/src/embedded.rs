@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::config::{self, Places};
 use crate::failure::{Exit, Failure};
 use crate::machine;
+use crate::users;
 
 /// Bytes in flight in each direction of the in-memory stream.
 const DUPLEX_BYTES: usize = 256 << 10;
@@ -35,6 +36,9 @@ pub(crate) struct SignerArgs {
     /// User ids that may hold the other end of the socket, beside the signer's own and root.
     #[arg(long, value_name = "UID")]
     front_uid: Vec<u32>,
+    /// The same by name.
+    #[arg(long, value_name = "USER")]
+    front_user: Vec<String>,
     /// Reads the root key from this file, which it never makes.
     #[arg(long, value_name = "FILE")]
     root_key: Option<PathBuf>,
@@ -73,7 +77,11 @@ impl Embedded {
             front.serve_stream(server_half, sealwright_server::Principal::local()).await;
         });
         let channel = channel_over(client_half).await?;
-        Ok(Self { connection: Connection::traced(channel, trace::of_run(config::traceparent().as_deref())), signers, front })
+        Ok(Self {
+            connection: Connection::traced(channel, trace::of_run(config::traceparent().as_deref())),
+            signers,
+            front,
+        })
     }
 
     /// Ends front and signer.
@@ -190,7 +198,11 @@ pub(crate) fn signer(args: &SignerArgs) -> Result<Exit, Failure> {
     let (root, root_key) = (args.root.clone(), args.root_key.clone());
     let config = sealwright_signer::Config { root, root_key, create: true, socket };
     let landlock = if args.require_sandbox { Landlock::Required } else { Landlock::IfPresent };
-    let walls = Walls { landlock, peers: args.front_uid.clone() };
+    let mut peers = args.front_uid.clone();
+    for name in &args.front_user {
+        peers.push(users::find(name)?.uid);
+    }
+    let walls = Walls { landlock, peers };
     Ok(sealwright_signer::run(config, &walls).map_or_else(
         |error| {
             // Front was told, and says it to the user: once is enough.

@@ -10,6 +10,8 @@
     clippy::panic,
     clippy::exit,
     clippy::print_stdout,
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
     dead_code,
     unused_imports,
     unreachable_pub,

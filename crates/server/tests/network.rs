@@ -19,6 +19,8 @@ mod certificates;
 mod connections;
 #[path = "network/drain.rs"]
 mod drain;
+#[path = "network/gone.rs"]
+mod gone;
 #[path = "network/handshake.rs"]
 mod handshake;
 #[path = "network/health.rs"]

@@ -1,6 +1,6 @@
 //! Key administration calls, and the key as the client sees it: public facts only.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Certificate;
@@ -159,6 +159,8 @@ pub(super) enum Repeat {
 
 /// How often a call is made.
 const CALLS_MAX: u32 = 4;
+/// After this no further one begins: who waits for a call is often a person.
+const CALLS_WITHIN: Duration = Duration::from_secs(4);
 
 impl Connection {
     /// Makes a key.
@@ -279,6 +281,7 @@ impl Connection {
         call: impl AsyncFn(Channel, Request<Q>) -> Result<Response<A>, Status>,
     ) -> Result<A, Error> {
         let mut attempt = 1;
+        let begun = Instant::now();
         loop {
             let error = match self.call_once(message.clone(), &call).await {
                 Ok(answer) => return Ok(answer),
@@ -289,7 +292,10 @@ impl Connection {
                     .server_code()
                     .is_some_and(|code| !matches!(code, Code::ShuttingDown | Code::Overloaded));
             let again = retry_of(&error).filter(|_| {
-                self.lines.is_remote() && attempt < CALLS_MAX && (repeat == Repeat::Harmless || !unknown)
+                self.lines.is_remote()
+                    && attempt < CALLS_MAX
+                    && begun.elapsed() < CALLS_WITHIN
+                    && (repeat == Repeat::Harmless || !unknown)
             });
             let Some(again) = again else { return Err(error) };
             tokio::time::sleep(again.wait(attempt)).await;

@@ -26,6 +26,8 @@ ENVIRONMENT:
         debug, trace; also by part: warn,sealwright_server=debug.
   SEALWRIGHT_LOG_FORMAT
         text (default), or json: one object a line.
+  SEALWRIGHT_TRACEPARENT, TRACEPARENT
+        The trace that a run is a part of (W3C traceparent), for logs.
   SEALWRIGHT_SERVER
         Server to ask, as https://HOST:PORT, or embedded for the keys of
         this user. Default: what client.toml says, else embedded.

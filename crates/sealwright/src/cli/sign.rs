@@ -153,7 +153,11 @@ async fn sign_files(
         signer = signer => Arc::new(signer.map_err(|error| refused(&error))?),
     };
     let listing = list(paths, args.recursive, stop).await?;
-    let mut printer = Printer { output: Output::new(context, listing.len()), dry_run: args.dry_run };
+    let mut printer = Printer {
+        output: Output::new(context, listing.len()),
+        dry_run: args.dry_run,
+        trace_id: trace_id(connection),
+    };
     let jobs = args.jobs.map_or_else(batch::default_jobs, usize::from);
     let summary = batch::sign(&signer, listing, jobs, stop, &mut printer).await;
     printer.output.finish();
@@ -210,7 +214,7 @@ async fn sign_standard_input(
         Failure::failed(format!("standard input: {}", Failure::chain(&error)), error.advice())
     })?;
     if context.json {
-        terminal::json(&StreamView::of(&signed, args.format));
+        terminal::json(&StreamView::of(&signed, args.format, &trace_id(connection)));
         return Ok(Exit::Done);
     }
     let signed = match signed {
@@ -316,12 +320,18 @@ fn summary_line(summary: &Summary, signer: &Signer, dry_run: bool) -> String {
 struct Printer {
     output: Output,
     dry_run: bool,
+    trace_id: String,
+}
+
+/// Of this run, as the logs of server and signer have it.
+fn trace_id(connection: &Connection) -> String {
+    connection.trace().trace_id.to_string()
 }
 
 impl Observer for Printer {
     fn finished(&mut self, report: &FileReport) {
         self.output.advance();
-        let view = FileView::of(report);
+        let view = FileView::of(report, &self.trace_id);
         match &report.outcome {
             Ok(Done::Skipped) | Err(Error::Stopped) => {}
             Ok(done) => {
@@ -387,6 +397,7 @@ struct FileView<'a> {
     elapsed_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
+    trace_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -400,7 +411,7 @@ struct FileView<'a> {
 }
 
 impl<'a> FileView<'a> {
-    fn of(report: &'a FileReport) -> Self {
+    fn of(report: &'a FileReport, trace_id: &'a str) -> Self {
         let signed: Option<&Signed> = match &report.outcome {
             Ok(Done::Signed(signed)) => Some(signed),
             Ok(Done::Unchanged { .. } | Done::WouldSign { .. } | Done::Skipped) | Err(_) => None,
@@ -426,6 +437,7 @@ impl<'a> FileView<'a> {
             method: written.map(|written| written.method.name()),
             elapsed_ms: milliseconds(report.elapsed),
             request_id: report.request_id.as_deref(),
+            trace_id,
             server: report.server.as_deref(),
             why,
             notes: &report.notes,
@@ -445,7 +457,7 @@ struct StreamView<'a> {
 }
 
 impl<'a> StreamView<'a> {
-    fn of(done: &'a StreamDone, format: Option<FormatName>) -> Self {
+    fn of(done: &'a StreamDone, format: Option<FormatName>, trace_id: &'a str) -> Self {
         let (signed, size, elapsed) = match done {
             StreamDone::Signed(signed) => (Some(signed), signed.read_bytes, signed.elapsed),
             StreamDone::WouldSign { read_bytes, elapsed } => (None, *read_bytes, *elapsed),
@@ -464,6 +476,7 @@ impl<'a> StreamView<'a> {
             method: None,
             elapsed_ms: milliseconds(elapsed),
             request_id: signed.map(|signed| signed.request_id.as_str()),
+            trace_id,
             server: signed.and_then(|signed| signed.server.as_deref()),
             why: None,
             notes: &[],

@@ -71,10 +71,10 @@ where
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, C>) {
-        if let Some(span) = context.span(id) {
-            if let Some(fields) = span.extensions_mut().get_mut::<Fields>() {
-                values.record(fields);
-            }
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
         }
     }
 

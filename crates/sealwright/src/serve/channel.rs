@@ -88,11 +88,13 @@ pub(super) fn take(channel: impl AsFd) -> std::io::Result<Option<(Files, Listene
     if received.bytes == 0 {
         return Ok(None);
     }
-    let descriptors = control.drain().flat_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect::<Vec<OwnedFd>>(),
-        _ => Vec::new(),
-    });
-    let mut descriptors = descriptors.collect::<Vec<_>>().into_iter();
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
+        }
+    }
+    let mut descriptors = descriptors.into_iter();
     let handover: Handover = serde_json::from_slice(text.get(..received.bytes).unwrap_or_default())?;
     let missing = || std::io::Error::other("a descriptor is missing");
     let mut files = Vec::new();

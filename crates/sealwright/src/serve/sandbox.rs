@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -48,37 +49,42 @@ impl Sandbox<'_> {
         rustix::thread::set_no_new_privs(true).map_err(failed)?;
         let landlock = self.landlock().map_err(|error| failure(&error))?;
         restrict_calls().map_err(|error| failure(&error))?;
+        self.check_walls(landlock != RulesetStatus::NotEnforced)
+    }
+
+    /// Tries the one door that matters.
+    fn check_walls(&self, has_landlock: bool) -> Result<(), Failure> {
         let is_shut = File::open(self.root.join(ROOT_KEY)).is_err();
-        match landlock {
-            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced if is_shut => Ok(()),
-            RulesetStatus::NotEnforced if self.required => Err(Failure::failed(
+        match (has_landlock, is_shut) {
+            (true, true) => Ok(()),
+            (true, false) => Err(Failure::failed(
+                "front can open the root key in spite of its sandbox",
+                "Please report it.",
+            )),
+            (false, _) if self.required => Err(Failure::failed(
                 "this kernel has no Landlock, and require_sandbox is set",
                 "Use Linux 5.13 or newer with Landlock, or take require_sandbox out of server.toml.",
             )),
-            RulesetStatus::NotEnforced if is_shut => {
+            (false, true) => {
                 tracing::warn!("this kernel has no Landlock: front can open all files of its user");
                 Ok(())
             }
-            RulesetStatus::NotEnforced => {
+            (false, false) => {
                 tracing::warn!(
                     "this kernel has no Landlock, and front runs as the user of the signer: it can open the root key"
                 );
                 Ok(())
             }
-            _ => Err(Failure::failed(
-                "front can open the root key in spite of its sandbox",
-                "Please report it.",
-            )),
         }
     }
 
-    /// Landlock allows by directory: what lies inside one that is allowed cannot be taken out of it.
+    /// Landlock allows by directory: what lies inside one that is allowed cannot be taken out of it. That is no matter
+    /// where the root key is another user's, whom the kernel keeps us from anyway.
     fn check_places(&self) -> Result<(), Failure> {
         let root = real(self.root);
         let allowed = self.readable.iter().map(PathBuf::as_path).chain([self.store]);
         match allowed.map(real).find(|allowed| root.starts_with(allowed)) {
-            None => Ok(()),
-            Some(allowed) => Err(Failure::failed(
+            Some(allowed) if !is_closed_to_us(&root) => Err(Failure::failed(
                 format!(
                     "the root key of the signer ({}) lies inside {}, which front must read",
                     root.display(),
@@ -86,6 +92,7 @@ impl Sandbox<'_> {
                 ),
                 "Move [signer] root elsewhere, or start `sealwright serve`, which hands front its files.",
             )),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -132,6 +139,16 @@ fn failure(error: &dyn std::fmt::Display) -> Failure {
         format!("front cannot shut itself in: {error}"),
         "Please report it, with the version of the kernel.",
     )
+}
+
+/// Whether the directory is another user's, and shut.
+fn is_closed_to_us(directory: &Path) -> bool {
+    let denied = |error: &std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    match std::fs::metadata(directory) {
+        Ok(metadata) if metadata.uid() == rustix::process::geteuid().as_raw() => false,
+        Ok(_) => File::open(directory).is_err_and(|error| denied(&error)),
+        Err(error) => denied(&error),
+    }
 }
 
 /// The path without links, as far as it is there and may be looked at.

@@ -176,6 +176,7 @@ database.commit()
             user_id: "Test <test@example.org>".to_owned(),
             valid_for_s,
             signing_subkey: false,
+            openpgp_version: 4,
         };
         self.keys().await.create(create).await.map(|_| ())
     }
@@ -250,7 +251,7 @@ pub(crate) fn group_of(key: &str, content: Content) -> Group {
         priority: Priority::Interactive,
         deadline_ms: 30_000,
         artefact: Artefact { name: "a.rpm".to_owned(), size: 3 },
-        items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::RpmHeader, content }],
+        items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::RpmHeader, content, ticket: None }],
         salt: false,
     }
 }

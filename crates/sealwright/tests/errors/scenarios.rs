@@ -54,6 +54,8 @@ pub(crate) async fn meet(code: Code) -> Result<Met, &'static str> {
         Code::ImportRefused => imported("gen_nistp256.sec.asc", None).await,
         Code::PassphraseWrong => imported("gen_rsa3072-passphrase.sec.asc", Some("not this one")).await,
         Code::NotRenewable => not_renewable().await,
+        // A version 4 key takes none.
+        Code::TicketRefused => changed(|group| group.items[0].ticket = vec![7; 366]).await,
         Code::KeyHereAlready => key_here_already().await,
         Code::ClockBehind => clock_behind().await,
         Code::RootKeyWrong => root_key_wrong().await,
@@ -253,10 +255,10 @@ async fn imported(file: &str, passphrase: Option<&str>) -> Met {
 }
 
 fn of_server(error: sealwright_client::error::Error) -> Fault {
-    match error {
-        sealwright_client::error::Error::Server(fault) => fault,
-        other => panic!("not from the server: {other:?}"),
-    }
+    let sealwright_client::error::Error::Server(fault) = error else {
+        panic!("not from the server: {error:?}")
+    };
+    fault
 }
 
 async fn import(bench: &Bench, name: &str, file: &str) -> Result<(), sealwright_client::error::Error> {
@@ -399,7 +401,9 @@ async fn store_failed() -> Met {
 async fn store_newer() -> Met {
     let bench = Bench::start().await;
     bench.stand.on_sign(|| {
-        Act::Answer(Response::Failure(Fault::new(Code::StoreNewer, "written by a newer release").into()))
+        Act::Answer(Box::new(Response::Failure(
+            Fault::new(Code::StoreNewer, "written by a newer release").into(),
+        )))
     });
     let met = signing(&bench).await;
     bench.sql("UPDATE _sqlx_migrations SET version = 9000");

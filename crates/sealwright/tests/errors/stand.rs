@@ -19,7 +19,7 @@ pub(crate) enum Act {
     /// It goes to the real signer.
     Pass,
     /// It is answered with this.
-    Answer(Response),
+    Answer(Box<Response>),
     /// It is never answered.
     Forget,
 }
@@ -139,7 +139,7 @@ impl Stand {
             let passed = match act {
                 Act::Pass => frame::write(&mut signer, &message),
                 Act::Answer(response) => {
-                    let answer = FromSigner { id: message.id, response: Some(response) };
+                    let answer = FromSigner { id: message.id, response: Some(*response) };
                     frame::write(&mut *answers.lock().unwrap(), &answer)
                 }
                 Act::Forget => Ok(()),

@@ -1,0 +1,200 @@
+//! What a whole session writes at the level `trace`: lines that a program reads, one that accounts for each answer, the
+//! trace of the client's run in all processes, and nothing that is secret.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "tests"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use sealwright_crypto::digest::to_hex;
+use sealwright_crypto::openpgp::armor;
+use sealwright_testkit::fixtures;
+use sealwright_testkit::sealwright::Ran;
+use sealwright_testkit::server::Server;
+use sealwright_testkit::tools;
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sealwright");
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+/// Opens the key of the fixture.
+const PASSPHRASE: &str = "corpus-pass";
+
+struct Session {
+    server: Server,
+    /// Standard error of the client's commands.
+    client: String,
+    signed: Value,
+}
+
+/// Key creation, import with a passphrase, signatures, refusals, over the network, everything at `trace`.
+fn session() -> Session {
+    let mut server = Server::new(PROGRAM);
+    server.configure("format =", "format = \"json\"");
+    server.configure("filter =", "filter = \"trace\"");
+    server.start();
+    let mut client = String::new();
+    let mut run = |arguments: &[&str]| {
+        let mut command = server.command(arguments);
+        command.env("SEALWRIGHT_LOG", "trace").env("SEALWRIGHT_LOG_FORMAT", "json");
+        command.env("TRACEPARENT", format!("00-{TRACE}-00f067aa0ba902b7-01"));
+        let ran = Ran::from(tools::run(command.stdout(Stdio::piped())));
+        client.push_str(&ran.stderr);
+        ran
+    };
+    run(&["key", "create", "release", "--algorithm", "ed25519"]);
+    let secret =
+        private(&server, "secret.asc", &fs::read(fixtures::key("gen_rsa3072-passphrase.sec.asc")).unwrap());
+    let right = private(&server, "right", PASSPHRASE.as_bytes());
+    let wrong = private(&server, "wrong", b"a wrong passphrase\n");
+    for passphrase in [wrong, right] {
+        run(&["key", "import", "imported", &secret, "--passphrase-file", &passphrase]);
+    }
+    let file = server.copy("gen_tiny-reserved4096.rpm");
+    let signed = run(&["sign", "--json", "--key", "release", file.to_str().unwrap()]);
+    assert_eq!(signed.code, Some(0), "{}", signed.text());
+    let signed = serde_json::from_str(signed.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(run(&["sign", "--key", "imported", "--force", file.to_str().unwrap()]).code, Some(0));
+    assert_eq!(run(&["key", "disable", "release"]).code, Some(0));
+    assert_eq!(run(&["key", "show", "nothere"]).code, Some(1));
+    assert_eq!(run(&["key", "show", "x\u{1b}[2J\nlevel=ERROR"]).code, Some(1));
+    assert!(server.stop().success());
+    Session { server, client, signed }
+}
+
+fn private(server: &Server, name: &str, content: &[u8]) -> String {
+    let path = server.work().join(name);
+    fs::write(&path, content).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_session_at_trace_is_accounted_for_and_holds_no_secret() {
+    let session = session();
+    let server_lines = session.server.log();
+    let objects: Vec<Value> = server_lines.lines().map(object).collect();
+    // The client's own words to a person are between its log lines.
+    let of_client: Vec<Value> =
+        session.client.lines().filter(|line| line.starts_with('{')).map(object).collect();
+    assert_accounted(&session.signed, &objects);
+    let processes = |objects: &[Value]| -> BTreeSet<String> {
+        let traced = objects.iter().filter(|object| object["trace_id"] == TRACE);
+        traced.map(|object| object["process"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(processes(&objects), BTreeSet::from(["front".to_owned(), "signer".to_owned()]));
+    assert_eq!(processes(&of_client), BTreeSet::from(["sealwright".to_owned()]));
+    assert_eq!(session.signed["trace_id"], TRACE);
+    let all = server_lines + &session.client;
+    assert!(!all.contains('\u{1b}'));
+    assert_no_secret(&session.server, &all);
+}
+
+fn object(line: &str) -> Value {
+    let object: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    for name in ["time", "level", "process", "target", "message"] {
+        assert!(object[name].is_string(), "{name} in {line}");
+    }
+    object
+}
+
+/// The line of the signed file, those of the refusals, and those of the key calls.
+fn assert_accounted(signed: &Value, objects: &[Value]) {
+    let answered: Vec<&Value> = objects.iter().filter(|object| object["message"] == "answered").collect();
+    let of_request = |object: &&&Value| object["request_id"] == signed["request_id"];
+    let line = answered.iter().find(of_request).expect("a line for the request");
+    for (name, value) in [
+        ("level", "INFO"),
+        ("call", "sign"),
+        ("principal", "admin"),
+        ("key", "release"),
+        ("outcome", "success"),
+        ("log", "0"),
+        ("trace_id", TRACE),
+    ] {
+        assert_eq!(line[name], value, "{name} in {line}");
+    }
+    assert_eq!((&line["items"], &line["signed"]), (&Value::from(1), &Value::from(1)), "{line}");
+    assert!(line["peer"].as_str().unwrap().starts_with(['1', '[']), "{line}");
+    let parts = ["queue_ms", "signer_ms", "store_ms"].map(|part| line[part].as_f64().unwrap());
+    assert!(parts.iter().sum::<f64>() <= line["total_ms"].as_f64().unwrap() + 1.0, "{line}");
+    assert!(parts[2] > 0.0, "{line}");
+    let is = |call: &str, outcome: &str| {
+        answered.iter().any(|object| object["call"] == call && object["outcome"] == outcome)
+    };
+    for (call, outcome) in [
+        ("create", "success"),
+        ("begin-import", "success"),
+        ("import", "passphrase-wrong"),
+        ("import", "success"),
+        ("set-state", "success"),
+        ("describe", "success"),
+        ("describe", "key-not-found"),
+    ] {
+        assert!(is(call, outcome), "{call} {outcome}");
+    }
+}
+
+/// Neither as it is nor in hexadecimal, in base64 at any place, or as Rust shows bytes.
+fn assert_no_secret(server: &Server, text: &str) {
+    for words in [PASSPHRASE, "a wrong passphrase"] {
+        assert!(!text.contains(words), "{words}");
+        assert!(!text.contains(&to_hex(words.as_bytes())), "{words} in hexadecimal");
+        assert!(!text.contains(&decimal(words.as_bytes())), "{words} as bytes");
+    }
+    let [key, public] = ["gen_rsa3072-passphrase.sec.asc", "gen_rsa3072-passphrase.pub.asc"]
+        .map(|name| armor::decode_or_binary(&fs::read(fixtures::key(name)).unwrap()).unwrap());
+    // Its fingerprint is in both, and in lines.
+    let is_public = |window: &[u8]| public.windows(window.len()).any(|found| found == window);
+    let root = server.directory().join("root");
+    let files = ["root.key", "data.key"].map(|name| fs::read(root.join(name)).unwrap());
+    let of_files = files.iter().flat_map(|file| {
+        let text = String::from_utf8_lossy(file).into_owned();
+        let digits =
+            text.split_whitespace().filter(|word| word.len() >= 64).map(from_hex).collect::<Vec<_>>();
+        assert!(!digits.is_empty(), "no key in {text}");
+        digits
+    });
+    for secret in of_files.chain([key]) {
+        for window in secret.windows(16).step_by(4).filter(|window| !is_public(window)) {
+            assert!(!text.contains(&to_hex(window)), "in hexadecimal");
+            assert!(!text.contains(&decimal(window)), "as bytes");
+        }
+        for start in 0..3 {
+            for window in secret[start..].chunks_exact(18).filter(|window| !is_public(window)) {
+                assert!(!text.contains(&base64(window)), "in base64");
+            }
+        }
+    }
+}
+
+fn decimal(bytes: &[u8]) -> String {
+    bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn from_hex(digits: &str) -> Vec<u8> {
+    let digit = |c: u8| char::from(c).to_digit(16).expect("hexadecimal");
+    digits
+        .as_bytes()
+        .chunks_exact(2)
+        .map(|pair| u8::try_from(digit(pair[0]) * 16 + digit(pair[1])).unwrap())
+        .collect()
+}
+
+/// Of a length that takes no padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = bytes.chunks_exact(3).flat_map(|three| {
+        let bits = u32::from(three[0]) << 16 | u32::from(three[1]) << 8 | u32::from(three[2]);
+        [18, 12, 6, 0].map(|shift| char::from(DIGITS[(bits >> shift & 63) as usize]))
+    });
+    digits.collect()
+}
