@@ -50,10 +50,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     println!("xtask: the tests without a mutant");
     for tests in Tests::ALL {
-        if chosen.iter().any(|mutant| mutant.tests == tests)
-            && let Some(failed) = tree.failed(tests)?
-        {
-            return Err(Error::unexpected(format!("{failed} fails without a mutant: nothing can be said")));
+        if chosen.iter().any(|mutant| mutant.tests == tests) {
+            match tree.fate(tests)? {
+                Fate::Survived => {}
+                Fate::Types => return Err(Error::unexpected("the last commit does not compile")),
+                Fate::Test(name) => return Err(Error::unexpected(format!("{name} fails without a mutant"))),
+            }
         }
     }
     let mut survivors = 0_usize;
@@ -114,36 +116,27 @@ impl Tree {
         fate
     }
 
+    /// One build for both questions: a check first would compile everything that compiles twice.
     fn fate(&self, tests: Tests) -> Result<Fate> {
-        // Compiled alone first: a mutant that the types refuse costs no link.
-        if !self.cargo("check", tests, &[])?.status.success() {
-            return Ok(Fate::Types);
-        }
-        Ok(self.failed(tests)?.map_or(Fate::Survived, Fate::Test))
-    }
-
-    /// The first test that failed; none if all passed.
-    fn failed(&self, tests: Tests) -> Result<Option<String>> {
-        let output = self.cargo("test", tests, tests.filters())?;
+        let output = self.test(tests)?;
         if output.status.success() {
-            return Ok(None);
+            return Ok(Fate::Survived);
         }
         let text = String::from_utf8_lossy(&output.stdout);
-        let failed = text.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+        let failed = text.lines().find_map(|line| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"));
+        let why = String::from_utf8_lossy(&output.stderr);
         match failed {
-            Some(name) => Ok(Some(name.to_owned())),
-            None => {
-                let why = String::from_utf8_lossy(&output.stderr);
-                Err(Error::unexpected(format!("no test failed, and yet `cargo test` did: {why}")))
-            }
+            Some(name) => Ok(Fate::Test(name.to_owned())),
+            None if why.contains("could not compile") => Ok(Fate::Types),
+            None => Err(Error::unexpected(format!("no test failed, and yet `cargo test` did: {why}"))),
         }
     }
 
-    fn cargo(&self, command: &str, tests: Tests, filters: &[&str]) -> Result<Output> {
-        let mut cargo = cargo(&[command, "--locked", "--quiet"]);
+    fn test(&self, tests: Tests) -> Result<Output> {
+        let mut cargo = cargo(&["test", "--locked", "--quiet"]);
         cargo.args(tests.target()).current_dir(&self.0).env("CARGO_TARGET_DIR", root().join(BUILT));
-        if !filters.is_empty() {
-            cargo.arg("--").args(filters);
+        if !tests.filters().is_empty() {
+            cargo.arg("--").args(tests.filters());
         }
         cargo.output().map_err(|source| process::start(&cargo, source))
     }
