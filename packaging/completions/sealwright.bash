@@ -633,7 +633,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__create)
-            opts="-h -V --algorithm --uid --expires --signing-subkey --server --config --json --help --version"
+            opts="-h -V --algorithm --uid --expires --signing-subkey --openpgp --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -649,6 +649,10 @@ _sealwright() {
                     ;;
                 --expires)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --openpgp)
+                    COMPREPLY=($(compgen -W "v4 v6" -- "${cur}"))
                     return 0
                     ;;
                 --server)

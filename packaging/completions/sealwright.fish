@@ -67,11 +67,13 @@ rsa4096\t''
 ed25519\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l uid -d 'OpenPGP user id, `Name <mail>`; default: the key\'s name' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l expires -d 'Valid for: 90d, 12w, 18m, 2y, never' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l openpgp -d 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it' -r -f -a "v4\t'RFC 4880'
+v6\t'RFC 9580'"
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l signing-subkey -d 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l json -d 'One JSON object for each file or key on standard output'
-complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from list" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F

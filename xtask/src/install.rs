@@ -37,7 +37,6 @@ const VENV_PACKAGE: &str = "python3-venv";
 
 /// Installs what is missing; does nothing where everything is there.
 pub(crate) fn install() -> Result<()> {
-<<<<<<< HEAD
     install_programs()?;
     install_pysequoia()
 }
@@ -59,14 +58,10 @@ fn succeeds(command: &mut Command) -> bool {
 }
 
 fn install_programs() -> Result<()> {
-    let mut missing: Vec<_> =
-        NEEDED.iter().copied().filter(|(program, _)| !process::is_there(program)).collect();
+    let mut missing: Vec<_> = NEEDED.iter().copied().filter(|(needed, _)| !is_there(needed)).collect();
     if !succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
         missing.push(("python3 -m venv", VENV_PACKAGE));
     }
-=======
-    let missing: Vec<_> = NEEDED.iter().filter(|(needed, _)| !is_there(needed)).collect();
->>>>>>> net
     if missing.is_empty() {
         println!("xtask: all programs that the tests need are installed");
         return Ok(());

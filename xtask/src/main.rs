@@ -56,13 +56,9 @@ enum Chore {
     },
     /// Measure against public tools in the same run, and write docs/benchmarks.md
     Bench(bench::Arguments),
-<<<<<<< HEAD
     /// Change product code step by step and see that the tests of the order of effects notice; long
     Order(order::Arguments),
-    /// Kill signing runs at random moments and check every file; some minutes
-=======
     /// Kill signing runs, or a server, at random moments and check every file; some minutes
->>>>>>> net
     Soak {
         /// Kills for each way of writing and each file system; default 200. Of a server: of each process; default 20
         #[arg(long)]
@@ -88,13 +84,9 @@ fn main() -> ExitCode {
         Chore::Generate { check } => generate::run(check),
         Chore::Cases { release, names } => cases::run(release, &names),
         Chore::Bench(arguments) => bench::run(&arguments),
-<<<<<<< HEAD
         Chore::Order(arguments) => order::run(&arguments),
-        Chore::Soak { kills } => soak::run(kills),
-=======
         Chore::Soak { kills, serve: false } => soak::run(kills.unwrap_or(200)),
         Chore::Soak { kills, serve: true } => soak::serve(kills.unwrap_or(20)),
->>>>>>> net
         Chore::Deny { install } => deny::run(install),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
     };

@@ -310,11 +310,10 @@ impl Connection {
     ) -> Result<A, Error> {
         let line = self.lines.line().await?;
         let request = trace::request(line.trace, message);
-        let outcome =
-            match tokio::time::timeout(CALL_MAX, call(line.channel.clone(), request)).await {
-                Ok(outcome) => outcome.map(Response::into_inner).map_err(from_status),
-                Err(_) => Err(no_answer(CALL_MAX)),
-            };
+        let outcome = match tokio::time::timeout(CALL_MAX, call(line.channel.clone(), request)).await {
+            Ok(outcome) => outcome.map(Response::into_inner).map_err(from_status),
+            Err(_) => Err(no_answer(CALL_MAX)),
+        };
         if let Err(error) = &outcome {
             self.lines.learn(&line, error).await;
         }

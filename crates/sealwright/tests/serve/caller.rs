@@ -57,7 +57,7 @@ fn group(key: &str, deadline_ms: u32) -> Group {
         priority: Priority::Interactive,
         deadline_ms,
         artefact: Artefact { name: "a".to_owned(), size: 0 },
-        items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content }],
+        items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None }],
         salt: false,
     }
 }

@@ -113,8 +113,13 @@ pub(super) async fn record<T>(
             Intent { id: id.clone(), digest, key_id, now_ms, lease_until_ms, tickets: spend.clone() };
         match front.store.record_intent(intent).await.map_err(from_store)? {
             sealwright_store::Recorded::New => {
-                let recorded =
-                    Recorded { id, key_id, generation, principal: Arc::clone(principal), salts: tickets?.salts };
+                let recorded = Recorded {
+                    id,
+                    key_id,
+                    generation,
+                    principal: Arc::clone(principal),
+                    salts: tickets?.salts,
+                };
                 return Ok(Intended::New(recorded, turn));
             }
             sealwright_store::Recorded::Replayed(outcomes) => return Ok(Intended::Answered(outcomes)),
