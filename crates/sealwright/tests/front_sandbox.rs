@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use sandbox::Sandbox;
+use sealwright_testkit::server::Server;
 
 /// Exit statuses: not ones that a panic gives.
 const SUCCEEDED: i32 = 42;
@@ -75,9 +76,61 @@ fn main() {
                 drop(listener.accept());
             }
         }
+        ["without-landlock", program, arguments @ ..] => {
+            without_landlock();
+            panic!("{}", Command::new(program).args(arguments).exec());
+        }
         // Arguments of the test runner, or none.
-        _ => each_thing_that_front_needs_succeeds_and_everything_else_is_refused(),
+        _ => {
+            each_thing_that_front_needs_succeeds_and_everything_else_is_refused();
+            on_a_kernel_without_landlock_root_alone_and_require_sandbox_are_refused_and_others_are_told();
+        }
     }
+}
+
+fn on_a_kernel_without_landlock_root_alone_and_require_sandbox_are_refused_and_others_are_told() {
+    let is_root = rustix::process::geteuid().is_root();
+    let program = env!("CARGO_BIN_EXE_sealwright");
+    let mut server = if is_root { Server::of_user(program, 65_534) } else { Server::new(program) };
+    let serve = |server: &Server, uid: Option<u32>| {
+        let serve = server.serve();
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("without-landlock").arg(serve.get_program()).args(serve.get_args());
+        command.current_dir(server.work()).stdin(Stdio::null()).stdout(Stdio::null());
+        server.watch(&mut command);
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        command
+    };
+    if is_root {
+        let refused = serve(&server, None).status().unwrap();
+        assert_eq!(refused.code(), Some(1));
+        assert!(server.log().contains("without [users], on a kernel without Landlock"), "{}", server.log());
+    }
+    let plain = serve(&server, server.uid());
+    server.start_by(plain);
+    assert!(server.log().contains("it can open the root key"), "{}", server.log());
+    assert!(server.stop().success());
+    server.configure("require_sandbox =", "require_sandbox = true");
+    let refused = serve(&server, server.uid()).status().unwrap();
+    assert_eq!(refused.code(), Some(1));
+    assert!(server.log().contains("require_sandbox is set"), "{}", server.log());
+}
+
+/// As on a kernel before 5.13: the calls of Landlock are not there. Stays when another program is run.
+fn without_landlock() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+    let rules = [libc::SYS_landlock_create_ruleset, libc::SYS_landlock_restrict_self];
+    let filter = SeccompFilter::new(
+        rules.into_iter().map(|number| (number, Vec::new())).collect(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(u32::try_from(libc::ENOSYS).unwrap()),
+        std::env::consts::ARCH.try_into().unwrap(),
+    );
+    let program: BpfProgram = filter.unwrap().try_into().unwrap();
+    rustix::thread::set_no_new_privs(true).unwrap();
+    seccompiler::apply_filter(&program).unwrap();
 }
 
 fn each_thing_that_front_needs_succeeds_and_everything_else_is_refused() {

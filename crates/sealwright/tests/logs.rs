@@ -98,6 +98,31 @@ fn a_session_at_trace_is_accounted_for_and_holds_no_secret() {
     assert_no_secret(&session.server, &all);
 }
 
+#[test]
+fn a_reload_changes_how_lines_look_and_which_there_are() {
+    let mut server = Server::new(PROGRAM);
+    server.configure("format =", "format = \"text\"");
+    server.configure("filter =", "filter = \"warn\"");
+    server.start();
+    server.ok(&["key", "create", "first", "--algorithm", "ed25519"]);
+    assert!(!server.log().contains("answered"), "{}", server.log());
+    server.configure("format =", "format = \"json\"");
+    server.configure("filter =", "filter = \"info\"");
+    let supervisor = server.supervisor();
+    assert!(server.signal(supervisor, "HUP"));
+    server.await_notice("STATUS=reloaded");
+    server.ok(&["key", "create", "second", "--algorithm", "ed25519"]);
+    let answered: Vec<String> =
+        server.log().lines().filter(|line| line.contains("answered")).map(str::to_owned).collect();
+    assert!(answered.iter().any(|line| object(line)["key"] == "second"), "{}", server.log());
+    // What cannot be used leaves it as it is.
+    server.configure("filter =", "filter = \"info,,=\"");
+    assert!(server.signal(supervisor, "HUP"));
+    server.await_notice("STATUS=not reloaded");
+    server.ok(&["key", "create", "third", "--algorithm", "ed25519"]);
+    assert!(server.log().lines().any(|line| line.contains("answered") && line.contains("third")));
+}
+
 fn object(line: &str) -> Value {
     let object: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     for name in ["time", "level", "process", "target", "message"] {

@@ -58,6 +58,8 @@ struct Supervisor {
     channel: Option<Channel>,
     /// Handed over for a reload, and neither taken nor refused yet.
     candidate: Option<(Config, Files)>,
+    /// A reload was asked for while one was under way.
+    again: bool,
     /// When front last said something.
     heard: Instant,
     /// Whether front was ever ready.
@@ -143,6 +145,7 @@ impl Supervisor {
             signer: Slot::new(),
             channel: None,
             candidate: None,
+            again: false,
             heard: Instant::now(),
             was_ready: false,
             ends: None,
@@ -207,6 +210,9 @@ impl Supervisor {
         self.channel = None;
         if self.candidate.take().is_some() {
             self.refuse("front ended during the reload");
+            if std::mem::take(&mut self.again) {
+                self.reload();
+            }
         }
         if status.code() == Some(REFUSED) && !self.was_ready {
             return Err(Failure::failed(
@@ -277,6 +283,10 @@ impl Supervisor {
 
     /// Opens the files of now and hands them to front, which takes or refuses all of them.
     fn reload(&mut self) {
+        if self.candidate.is_some() {
+            self.again = true;
+            return;
+        }
         self.notify.reloading();
         let opened = Files::open(&self.file).and_then(|(config, files)| {
             self.config.check_reload(&config)?;
@@ -319,6 +329,9 @@ impl Supervisor {
             (self.config, self.files) = (config, files);
         }
         self.notify.tell("READY=1");
+        if std::mem::take(&mut self.again) {
+            self.reload();
+        }
     }
 
     fn say(&mut self, status: &str) {

@@ -36,7 +36,8 @@ fn killed(name: &str) {
         server.until("signatures again", || load.signed() > before);
     }
     load.stop();
-    server.ok(&["sign", "--format", "detached", "--force", "--key", ED25519.name, "a/0.txt"]);
+    let file = server.files("b", 1).remove(0);
+    server.ok(&["sign", "--format", "detached", "--key", ED25519.name, &file]);
     each_signature_is_logged_once(&server, &["a"]);
     assert!(server.stop().success(), "{}", server.log());
 }

@@ -1,9 +1,14 @@
 //! As a service manager starts it: with sockets, and a socket for notices.
 
-use std::process::Command;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::process::{Child, Command, Stdio};
 
 use sealwright_testkit::fixtures::ED25519;
 use sealwright_testkit::server::Server;
+use sealwright_testkit::tools;
 
 use super::PROGRAM;
 
@@ -80,4 +85,60 @@ fn the_service_manager_hears_of_readiness_life_and_end() {
     server.signal(server.supervisor(), "TERM");
     server.await_notice("STOPPING=1");
     assert!(server.ended().success());
+}
+
+/// As the units of packaging/systemd do: no supervisor, a listening socket as the signer's standard input, and the root key
+/// as a credential beside a directory of state that is empty at first.
+#[test]
+fn front_and_signer_are_units_of_their_own() {
+    let mut server = Server::new(PROGRAM);
+    let [credentials, state] = ["credentials", "state"].map(|name| server.directory().with_file_name(name));
+    fs::rename(server.directory().join("root"), &credentials).unwrap();
+    for made in ["data.key", "lock"] {
+        fs::remove_file(credentials.join(made)).unwrap();
+    }
+    server.configure("root =", &format!("root = {:?}", state.to_str().unwrap()));
+    let run = server.directory().join("run");
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(&run).unwrap();
+    let listener = UnixListener::bind(run.join("signer.sock")).unwrap();
+    fs::set_permissions(run.join("signer.sock"), fs::Permissions::from_mode(0o600)).unwrap();
+    let program = server.program().to_owned();
+    let start_signer = || -> Child {
+        let mut command = Command::new(&program);
+        command.args(["signer", "--root"]).arg(&state).arg("--root-key").arg(credentials.join("root.key"));
+        command.stdin(OwnedFd::from(listener.try_clone().unwrap())).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let mut signer = start_signer();
+    let config = server.directory().join("server.toml");
+    let mut front = server.command(&["front", "--config", config.to_str().unwrap()]);
+    server.watch(&mut front);
+    server.start_by(front);
+    server.import(ED25519);
+    let file = server.files("a", 1).remove(0);
+    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
+    server.ok(&sign);
+    assert!(state.join("data.key").exists() && !state.join("root.key").exists());
+    // The signer ends in order, and the next one takes over.
+    tools::succeed(Command::new("kill").args(["-TERM", &signer.id().to_string()]));
+    assert!(signer.wait().unwrap().success());
+    signer = start_signer();
+    server.ok(&sign);
+    // A reload reads from the disk, also files that were replaced; a wrong one changes nothing.
+    let clients = server.directory().join("clients.toml");
+    for (text, status) in [
+        ("nonsense".to_owned(), "STATUS=not reloaded"),
+        (fs::read_to_string(&clients).unwrap(), "STATUS=reloaded"),
+    ] {
+        fs::write(server.directory().join("next"), text).unwrap();
+        fs::rename(server.directory().join("next"), &clients).unwrap();
+        server.forget_notices();
+        server.signal(server.supervisor(), "HUP");
+        assert!(server.await_notice("RELOADING=1").contains("MONOTONIC_USEC="));
+        let notice = server.await_notice(status);
+        assert!(notice.lines().any(|line| line == "READY=1"), "a reload has an end: {notice}");
+        server.ok(&sign);
+    }
+    assert!(server.stop().success(), "{}", server.log());
+    tools::succeed(Command::new("kill").args(["-TERM", &signer.id().to_string()]));
+    assert!(signer.wait().unwrap().success());
 }

@@ -64,6 +64,33 @@ fn a_client_that_a_reload_takes_the_grants_from_signs_no_more() {
     assert!(server.stop().success());
 }
 
+/// Each asks for what lies there by then: the last one counts, whatever comes of those before.
+#[test]
+fn many_reloads_at_once_end_with_the_files_of_the_last() {
+    let mut server = Server::new(PROGRAM);
+    server.start();
+    server.import(ED25519);
+    let file = server.files("a", 1).remove(0);
+    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
+    let clients = server.directory().join("clients.toml");
+    let good = fs::read_to_string(&clients).unwrap();
+    let without = good.replace("keys = [\"*\"]", "keys = []");
+    for _ in 0..10 {
+        for text in [&without, &good, &"nonsense".to_owned()] {
+            fs::write(server.directory().join("next"), text).unwrap();
+            fs::rename(server.directory().join("next"), &clients).unwrap();
+            server.signal(server.supervisor(), "HUP");
+        }
+    }
+    fs::write(&clients, good).unwrap();
+    server.signal(server.supervisor(), "HUP");
+    server.until("signatures again", || server.run(&sign).code == Some(0));
+    // It stays so: nothing older comes after it.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    server.ok(&sign);
+    assert!(server.stop().success());
+}
+
 #[test]
 fn what_a_reload_cannot_change_is_named() {
     let mut server = Server::new(PROGRAM);
