@@ -42,7 +42,7 @@ fn group() -> Group {
         priority: Priority::Interactive,
         name: "a.rpm".to_owned(),
         size: 1,
-        items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content }],
+        items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None }],
         salt: false,
     }
 }

@@ -95,20 +95,14 @@ pub(super) async fn record<T>(
     let mut first_turn = Some(turn);
     loop {
         gone.check()?;
-        if deadline <= Instant::now() {
-            return Err(Fault::new(
-                Code::DeadlineExceeded,
-                "the request's time was over before its turn came",
-            ));
-        }
+        in_time(deadline)?;
         let turn = match first_turn.take() {
             Some(turn) => turn,
             None => gone.unless(front.signer.turn(group.priority, deadline)).await?,
         };
         let now_ms = clock::now_ms();
-        let lease_until_ms = now_ms
-            .saturating_add(milliseconds(deadline.saturating_duration_since(Instant::now())))
-            .saturating_add(LEASE_MARGIN_MS);
+        let left_ms = milliseconds(deadline.saturating_duration_since(Instant::now()));
+        let lease_until_ms = now_ms.saturating_add(left_ms).saturating_add(LEASE_MARGIN_MS);
         let intent =
             Intent { id: id.clone(), digest, key_id, now_ms, lease_until_ms, tickets: spend.clone() };
         match front.store.record_intent(intent).await.map_err(from_store)? {
@@ -149,6 +143,13 @@ pub(super) async fn record<T>(
         .await?;
         pause = pause.saturating_mul(2).min(WAIT_MAX);
     }
+}
+
+fn in_time(deadline: Instant) -> Result<(), Fault> {
+    if Instant::now() < deadline {
+        return Ok(());
+    }
+    Err(Fault::new(Code::DeadlineExceeded, "the request's time was over before its turn came"))
 }
 
 /// Gives the intent back, so that a retry can have another try at once. If that fails, the lease ends it.
