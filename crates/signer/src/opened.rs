@@ -55,6 +55,11 @@ impl OpenKey {
         let key_id = KeyId::parse(&crate::seal::tests::ID).unwrap();
         Self { key_id, usages: vec![Usage::OpenPgp], expires, signing }
     }
+
+    #[cfg(test)]
+    pub(crate) fn without_usages(self) -> Self {
+        Self { usages: Vec::new(), ..self }
+    }
 }
 
 impl Component {

@@ -141,4 +141,8 @@ fn the_order_is_usage_time_then_the_key() {
     assert_eq!(code(999_999_999), Code::ClockBehind);
     assert_eq!(code(2_000_000_000), Code::KeyExpired);
     assert_eq!(code(NOW), Code::SignatureSelfCheckFailed);
+    let key = key.without_usages();
+    for now in [999_999_999, NOW, 2_000_000_000] {
+        assert_eq!(sign_at(&key, &request(b"x"), now).unwrap_err().code, Code::UsageNotAllowed);
+    }
 }
