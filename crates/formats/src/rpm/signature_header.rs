@@ -259,7 +259,7 @@ impl SignatureHeader {
                 let v6 = header.find(tags::SHA3_256_HEADER).is_some();
                 let tag = if v6 { tags::RESERVED } else { tags::RESERVED_SPACE };
                 if header.find(tag).is_some() {
-                    // Of another type, so no reserve; and no reader takes a tag twice.
+                    // Of another type, so no reserve; and what has a tag twice is refused when it is read again.
                     return None;
                 }
                 let at = header.items.iter().position(|item| item.tag > tag).unwrap_or(header.items.len());
