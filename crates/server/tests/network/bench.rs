@@ -82,6 +82,7 @@ impl Bench {
             user_id: "Test <test@example.org>".to_owned(),
             valid_for_s: None,
             signing_subkey: false,
+            openpgp_version: 4,
         };
         KeysClient::new(bench.channel(&bench.config(&operator)).await).create(create).await.unwrap();
         bench
@@ -160,7 +161,7 @@ pub(crate) fn group_of(key: &str, content: Content) -> Group {
         priority: Priority::Interactive,
         deadline_ms: 30_000,
         artefact: Artefact { name: "a.rpm".to_owned(), size: 3 },
-        items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::RpmHeader, content }],
+        items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::RpmHeader, content, ticket: None }],
         salt: false,
     }
 }
