@@ -16,8 +16,6 @@ use crate::connection::{Connection, retry_of, trace};
 use crate::error::{Code, Error};
 use crate::import::{self, Secret};
 
-type Keys = KeysClient<Channel>;
-
 /// How long a call may take: making an RSA key takes seconds on a slow machine.
 const CALL_MAX: Duration = Duration::from_millis(limits::DEADLINE_MS_MAX as u64);
 
@@ -176,7 +174,7 @@ impl Connection {
             signing_subkey: new.signing_subkey,
             openpgp_version: new.version.number().into(),
         };
-        let call = async |mut keys: Keys, request| keys.create(request).await;
+        let call = async |channel, request| service(channel).create(request).await;
         Key::parse(self.call(Repeat::OnlyIfRefused, request, call).await?)
     }
 
@@ -189,7 +187,7 @@ impl Connection {
         loop {
             let after = keys.last().map(|key| key.name.clone()).unwrap_or_default();
             let request = v1::ListKeysRequest { after, limit: 0 };
-            let call = async |mut keys: Keys, request| keys.list(request).await;
+            let call = async |channel, request| service(channel).list(request).await;
             let page = self.call(Repeat::Harmless, request, call).await?;
             let progress = !page.keys.is_empty();
             for key in page.keys {
@@ -210,7 +208,7 @@ impl Connection {
     /// There is none, or a lost connection.
     pub async fn describe(&self, key: &str) -> Result<Key, Error> {
         let request = v1::DescribeKeyRequest { key: key.to_owned() };
-        let call = async |mut keys: Keys, request| keys.describe(request).await;
+        let call = async |channel, request| service(channel).describe(request).await;
         Key::parse(self.call(Repeat::Harmless, request, call).await?)
     }
 
@@ -219,7 +217,7 @@ impl Connection {
     /// # Errors
     /// The signer refuses the key, or a lost connection.
     pub async fn import(&self, name: &str, secret: Secret) -> Result<Key, Error> {
-        let call = async |mut keys: Keys, request| keys.begin_import(request).await;
+        let call = async |channel, request| service(channel).begin_import(request).await;
         let begun = self.call(Repeat::Harmless, v1::BeginImportRequest {}, call).await?;
         let sealed = import::encrypt(&secret, name, &begun.hpke_public_key)?;
         drop(secret);
@@ -228,7 +226,7 @@ impl Connection {
             encapsulated_key: sealed.encapsulated_key,
             ciphertext: sealed.ciphertext,
         };
-        let call = async |mut keys: Keys, request| keys.import(request).await;
+        let call = async |channel, request| service(channel).import(request).await;
         let answer = self.call(Repeat::OnlyIfRefused, request, call).await?;
         Key::parse(answer.key.ok_or(Error::BadAnswer { what: "an import without a key" })?)
     }
@@ -239,7 +237,7 @@ impl Connection {
     /// The primary secret is not there, or a lost connection.
     pub async fn renew(&self, key: &str, valid_for_s: Option<u64>) -> Result<Key, Error> {
         let request = v1::RenewKeyRequest { key: key.to_owned(), valid_for_s };
-        let call = async |mut keys: Keys, request| keys.renew(request).await;
+        let call = async |channel, request| service(channel).renew(request).await;
         Key::parse(self.call(Repeat::OnlyIfRefused, request, call).await?)
     }
 
@@ -253,28 +251,12 @@ impl Connection {
             KeyState::Disabled => v1::KeyState::Disabled,
         };
         let request = v1::SetKeyStateRequest { key: key.to_owned(), state: state.into() };
-        let call = async |mut keys: Keys, request| keys.set_state(request).await;
+        let call = async |channel, request| service(channel).set_state(request).await;
         Key::parse(self.call(Repeat::Harmless, request, call).await?)
     }
 
-    /// One call, and again where that can help and does no harm.
-    async fn call<Q: Clone, A>(
-        &self,
-        repeat: Repeat,
-        message: Q,
-        call: impl AsyncFn(Keys, Request<Q>) -> Result<Response<A>, Status>,
-    ) -> Result<A, Error> {
-        let of_keys = async |channel, request| {
-            let keys = KeysClient::new(channel)
-                .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
-                .max_encoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX);
-            call(keys, request).await
-        };
-        self.call_service(repeat, message, of_keys).await
-    }
-
-    /// One call of any service, again where that can help.
-    pub(super) async fn call_service<Q: Clone, A>(
+    /// One call of any service, and again where that can help and does no harm.
+    pub(super) async fn call<Q: Clone, A>(
         &self,
         repeat: Repeat,
         message: Q,
@@ -319,4 +301,10 @@ impl Connection {
         }
         outcome
     }
+}
+
+fn service(channel: Channel) -> KeysClient<Channel> {
+    KeysClient::new(channel)
+        .max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX)
 }

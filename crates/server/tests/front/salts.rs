@@ -1,5 +1,7 @@
 //! Version 6 keys: salts and tickets, as a client meets them.
 
+use std::collections::BTreeSet;
+
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
@@ -8,11 +10,11 @@ use sealwright_crypto::openpgp::verify::{State, verify};
 use sealwright_crypto::tbs::Content;
 use sealwright_proto::convert::group::Group;
 use sealwright_proto::convert::salts::{SaltTicket, Salts, SaltsRequest};
-use sealwright_proto::names::{KeyReference, RequestId};
+use sealwright_proto::names::{KeyName, KeyReference, RequestId};
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::v1::KeyState;
 use sealwright_proto::v1::signing_client::SigningClient;
-use sealwright_server::{Grant, Grants, Principal};
+use sealwright_server::{Grants, Principal};
 use uuid::Uuid;
 
 use crate::bench::{Bench, create_request, group};
@@ -178,11 +180,8 @@ async fn a_retry_is_answered_when_its_ticket_opens_no_more() {
 #[tokio::test]
 async fn a_ticket_of_another_principal_is_refused() {
     let bench = bench(|_| Act::Sign).await;
-    let six = sealwright_proto::v1::DescribeKeyRequest { key: "six".to_owned() };
-    let key = bench.keys().await.describe(six).await.unwrap().into_inner();
-    let key_id = Uuid::from_slice(&key.id).unwrap();
-    let usages = vec![sealwright_crypto::usage::Usage::OpenPgp];
-    let ci = Principal::new("ci", Grants::Keys(vec![Grant { key_id, usages }])).unwrap();
+    let granted = BTreeSet::from([KeyName::parse("six").unwrap()]);
+    let ci = Principal::new("ci", Grants::keys(granted)).unwrap();
     let ticket = begin_as(&bench, ci, &asked("six", 1)).await.unwrap().tickets.remove(0);
     let fault = failure(&bench.sign(&salted(&[(b"x", &ticket)])).await);
     assert_eq!(fault.code, Code::TicketRefused);
@@ -198,7 +197,7 @@ async fn salts_are_for_those_who_may_sign_with_a_version_6_key() {
     };
     assert_eq!(code(Principal::local(), "none").await, Code::KeyNotFound);
     assert_eq!(code(Principal::local(), "four").await, Code::Unsupported);
-    let stranger = Principal::new("stranger", Grants::Keys(Vec::new())).unwrap();
+    let stranger = Principal::new("stranger", Grants::keys(BTreeSet::new())).unwrap();
     assert_eq!(code(stranger.clone(), "six").await, Code::PermissionDenied);
     assert_eq!(code(stranger, "four").await, Code::PermissionDenied, "nothing is said about the key");
     let most = begin(&bench, 1024).await;
