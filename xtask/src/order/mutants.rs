@@ -167,6 +167,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         tests: Tests::Lies,
     },
     Mutant {
+        name: "a file is not compared again before it is written",
+        file: GROUP,
+        text: "        staged.source.check_unchanged()?;\n",
+        replacement: "",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "a file is not compared again before its signature lies beside it",
+        file: "crates/client/src/apply/sidecar.rs",
+        text: "        staged.source.check_unchanged()?;\n",
+        replacement: "",
+        tests: Tests::Order,
+    },
+    Mutant {
+        name: "no space is taken for an undo record",
+        file: "crates/client/src/apply/in_place.rs",
+        text: "        staged.reserved = Some(state.reserve(undo::encoded_len_max(changed_bytes, path_bytes))?);\n",
+        replacement: "        let _ = (state, undo::encoded_len_max(changed_bytes, path_bytes));\n",
+        tests: Tests::Order,
+    },
+    Mutant {
         name: "a temporary takes the name before it is synced",
         file: GROUP,
         text: "    each(&mut members, Member::sync_temporary);\n    let journal = record(&mut members);\n    each(&mut members, Member::switch);\n",
