@@ -119,7 +119,7 @@ codes! {
         "Use a new request id for new content.";
     /// No grant allows it.
     PermissionDenied = 5 "permission-denied" Caller No PermissionDenied 403 3
-        "Ask the operator for a grant on this key.";
+        "Ask the operator for that right: a grant on the key to sign, or to administer keys.";
     /// The certificate is good, and its name is in no entry of the server.
     UnknownClient = 6 "unknown-client" Caller No PermissionDenied 403 3
         "Ask the operator for an entry of this name in clients.toml, or use the certificate of a client that has one.";

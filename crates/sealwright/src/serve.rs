@@ -18,6 +18,7 @@ mod listeners;
 mod notify;
 mod process;
 mod sandbox;
+mod signals;
 mod supervisor;
 
 use std::path::PathBuf;

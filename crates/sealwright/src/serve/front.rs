@@ -8,7 +8,6 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit};
 use sealwright_server::metrics::{Process, listener};
 use sealwright_server::{Front, Readiness, Service};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -19,6 +18,7 @@ use super::inherit::{Listeners, Name};
 use super::listeners;
 use super::notify::Notify;
 use super::sandbox::Sandbox;
+use super::signals::{Asked, End, Signals};
 use crate::config as environment;
 use crate::failure::{Exit, Failure};
 use crate::log;
@@ -108,7 +108,7 @@ impl Start {
         let origin = Watched::new(origin)?;
         let front = tokio::select! {
             biased;
-            _ = signals.stop() => return Ok(Exit::Done),
+            _ = signals.end() => return Ok(Exit::Done),
             () = origin.is_gone() => return Ok(Exit::Failed),
             () = beat(&notify) => return Ok(Exit::Failed),
             front = start_front(&loaded) => front?,
@@ -149,11 +149,11 @@ impl Running {
         let service = self.service.clone();
         let (readiness, mut looked) = watch::channel(None);
         let looking = tokio::spawn(look(service, readiness));
-        let stop = loop {
+        let end = loop {
             tokio::select! {
                 biased;
                 asked = signals.next() => match asked {
-                    Asked::Stop(stop) => break stop,
+                    Asked::End(end) => break end,
                     Asked::Reload => self.reload_from_disk(origin),
                 },
                 taken = origin.taken() => match taken {
@@ -174,7 +174,7 @@ impl Running {
                 }
             }
         };
-        let ended = self.end(stop, signals).await;
+        let ended = self.end(end, signals).await;
         looking.abort();
         Ok(ended)
     }
@@ -248,9 +248,9 @@ impl Running {
     }
 
     /// Answers what is in flight, unless it is to be at once.
-    async fn end(&self, stop: Stop, signals: &mut Signals) -> Exit {
+    async fn end(&self, end: End, signals: &mut Signals) -> Exit {
         self.notify.tell("STOPPING=1\nSTATUS=answering what is in flight");
-        if stop == Stop::AtOnce {
+        if end == End::AtOnce {
             return Exit::Failed;
         }
         tokio::select! {
@@ -258,7 +258,7 @@ impl Running {
                 tracing::info!(connections_cut = cut, "stopped");
                 Exit::Done
             }
-            _ = signals.stop() => Exit::Failed,
+            _ = signals.end() => Exit::Failed,
         }
     }
 }
@@ -292,59 +292,6 @@ async fn look(service: Service, readiness: watch::Sender<Option<Arc<Readiness>>>
         let pause = if found.is_ready() { LOOK_READY } else { LOOK_NOT_READY };
         readiness.send_replace(Some(found));
         tokio::time::sleep(pause).await;
-    }
-}
-
-/// How it is to end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    /// With what is in flight answered.
-    InOrder,
-    AtOnce,
-}
-
-enum Asked {
-    Stop(Stop),
-    Reload,
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    quit: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let hear = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::failed(format!("cannot hear signals: {error}"), "Please report it.")
-            })
-        };
-        Ok(Self {
-            terminate: hear(SignalKind::terminate())?,
-            interrupt: hear(SignalKind::interrupt())?,
-            quit: hear(SignalKind::quit())?,
-            hang_up: hear(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> Asked {
-        tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop(Stop::InOrder),
-            _ = self.interrupt.recv() => Asked::Stop(Stop::InOrder),
-            _ = self.quit.recv() => Asked::Stop(Stop::AtOnce),
-            _ = self.hang_up.recv() => Asked::Reload,
-        }
-    }
-
-    async fn stop(&mut self) -> Stop {
-        tokio::select! {
-            _ = self.terminate.recv() => Stop::InOrder,
-            _ = self.interrupt.recv() => Stop::InOrder,
-            _ = self.quit.recv() => Stop::AtOnce,
-        }
     }
 }
 

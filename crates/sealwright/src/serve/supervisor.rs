@@ -6,7 +6,6 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal as Number;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::backoff::{Backoff, from_now};
 use super::channel::{self, Channel};
@@ -17,6 +16,7 @@ use super::listeners::{self, Lock, SignerSocket};
 use super::notify::{self, Notify};
 use super::process::{Kind, Running, Users};
 use super::sandbox;
+use super::signals::{Asked, End, Signals};
 use crate::config as environment;
 use crate::failure::{Exit, Failure};
 use crate::{log, users};
@@ -163,8 +163,8 @@ impl Supervisor {
                 biased;
                 asked = signals.next() => match asked {
                     Asked::Reload => self.reload(),
-                    Asked::End if self.ends.is_none() => self.begin_end(),
-                    Asked::End | Asked::EndAtOnce => return Ok(self.end_at_once().await),
+                    Asked::End(End::InOrder) if self.ends.is_none() => self.begin_end(),
+                    Asked::End(End::InOrder | End::AtOnce) => return Ok(self.end_at_once().await),
                 },
                 status = ended(&mut self.signer) => self.signer.ended(Kind::Signer, status),
                 notice = notice(self.channel.as_ref()) => self.hear(notice.as_deref()),
@@ -410,43 +410,5 @@ async fn notice(channel: Option<&Channel>) -> Option<String> {
     match channel {
         Some(channel) => channel.notice().await,
         None => std::future::pending().await,
-    }
-}
-
-enum Asked {
-    Reload,
-    End,
-    EndAtOnce,
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    quit: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let hear = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::failed(format!("cannot hear signals: {error}"), "Please report it.")
-            })
-        };
-        Ok(Self {
-            terminate: hear(SignalKind::terminate())?,
-            interrupt: hear(SignalKind::interrupt())?,
-            quit: hear(SignalKind::quit())?,
-            hang_up: hear(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> Asked {
-        tokio::select! {
-            _ = self.terminate.recv() => Asked::End,
-            _ = self.interrupt.recv() => Asked::End,
-            _ = self.quit.recv() => Asked::EndAtOnce,
-            _ = self.hang_up.recv() => Asked::Reload,
-        }
     }
 }
