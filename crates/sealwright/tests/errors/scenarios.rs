@@ -406,7 +406,7 @@ async fn store_newer() -> Met {
         )))
     });
     let met = signing(&bench).await;
-    bench.sql("UPDATE _sqlx_migrations SET version = 9000");
+    bench.sql("UPDATE _sqlx_migrations SET version = 9000 WHERE version = (SELECT max(version) FROM _sqlx_migrations)");
     let (socket, _signer) = std::os::unix::net::UnixStream::pair().unwrap();
     let refused = Front::start(sealwright_server::Config::default(), &bench.store(), socket).await;
     let newer = matches!(refused, Err(Error::Store(sealwright_store::Error::NewerStore { .. })));
