@@ -87,7 +87,9 @@ impl Home {
             .current_dir(self.work())
             .env("SEALWRIGHT_HOME", self.home())
             .env_remove("SEALWRIGHT_KEY")
-            .env_remove("SEALWRIGHT_SERVER")
+            // Whatever server this machine is configured for.
+            .env("SEALWRIGHT_SERVER", "embedded")
+            .env_remove("SEALWRIGHT_CLIENT_CONFIG")
             .stdin(Stdio::null());
     }
 
