@@ -64,22 +64,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the key is resolved before the request is authorised",
         file: SIGN,
-        text: "    let authorised = authorise(front, principal, group).await?;\n    let key = front.registry.resolve(&authorised)?;\n",
-        replacement: "    let key = front.registry.resolve(&authorised)?;\n    let authorised = authorise(front, principal, group).await?;\n",
+        text: "    let authorised = gone.unless(authorise(front, principal, group)).await?;\n    let key = front.registry.resolve(&authorised)?;\n",
+        replacement: "    let key = front.registry.resolve(&authorised)?;\n    let authorised = gone.unless(authorise(front, principal, group)).await?;\n",
         tests: Tests::Front,
     },
     Mutant {
         name: "the intent is not recorded",
         file: SIGN,
-        text: "        Intended::New(recorded) => recorded,\n        Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),\n    };\n    let logged = sign_and_log(front, group, authorised, &key, &recorded, deadline).await;",
-        replacement: "        Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),\n    };\n    let logged = sign_and_log(front, group, authorised, &key, deadline).await;",
+        text: "    let (recorded, turn) = match course.storing(recorded).await? {\n        Intended::New(recorded, turn) => (recorded, turn),\n        Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),\n    };\n    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, course).await;",
+        replacement: "    let logged = sign_and_log(front, group, (authorised, key), turn, course).await;",
         tests: Tests::Front,
     },
     Mutant {
         name: "authorising forgets the usage",
         file: POLICY,
-        text: ".find(|item| !facts.usages.contains(&item.usage))",
-        replacement: ".find(|item| !facts.usages.contains(&item.usage) && facts.version == 0)",
+        text: ".find(|usage| !facts.usages.contains(usage))",
+        replacement: ".find(|usage| !facts.usages.contains(usage) && facts.version == 0)",
         tests: Tests::Order,
     },
     Mutant {
@@ -148,8 +148,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the answer is given without an entry",
         file: SIGN,
-        text: "        let refusal = match append(front, group, &authorised, &key, recorded, signed).await? {\n            Ok(logged) => return Ok(logged),",
-        replacement: "        let refusal = match append(front, group, &authorised, &key, recorded, signed.clone()).await? {\n            Ok(_) => return Ok(signed),",
+        text: "        let refusal = append(front, group, &authorised, &key, recorded, signed);\n        let refusal = match course.storing(refusal).await? {\n            Ok(logged) => return Ok(logged),",
+        replacement: "        let refusal = append(front, group, &authorised, &key, recorded, signed.clone());\n        let refusal = match course.storing(refusal).await? {\n            Ok(_) => return Ok(signed),",
         tests: Tests::Front,
     },
     Mutant {
