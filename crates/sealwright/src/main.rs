@@ -16,6 +16,7 @@ mod serve;
 mod terminal;
 mod users;
 
+use std::io::{ErrorKind, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -29,7 +30,10 @@ use crate::log::Process;
 const END_MS_MAX: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return help_or_usage(&said),
+    };
     let json = cli.json;
     start_log(&cli.command);
     let outcome = match &cli.command {
@@ -47,8 +51,8 @@ fn main() -> ExitCode {
         | Command::Init(_)
         | Command::Generate(_) => machine::check().and_then(|()| with_runtime(cli)),
     };
-    match outcome {
-        Ok(exit) => exit.into(),
+    let exit = match outcome {
+        Ok(exit) => exit,
         Err(failure) => {
             if json {
                 terminal::json(&failure.view());
@@ -57,9 +61,36 @@ fn main() -> ExitCode {
             if !failure.advice.is_empty() {
                 terminal::err(&format!("            {}", terminal::safe(&failure.advice)));
             }
-            failure.exit.into()
+            failure.exit
         }
+    };
+    all_written(exit).into()
+}
+
+/// What clap has to say: help and version are results, the rest is wrong usage.
+fn help_or_usage(said: &clap::Error) -> ExitCode {
+    if said.use_stderr() {
+        // Whoever closed standard error wants to hear nothing.
+        let _ = said.print();
+        return Exit::Usage.into();
     }
+    if std::io::stdout().is_terminal() {
+        // In colours.
+        let _ = said.print();
+    } else {
+        terminal::out_bytes(said.render().to_string().as_bytes());
+    }
+    all_written(Exit::Done).into()
+}
+
+/// Results that could not be written are no success, whatever was done.
+fn all_written(exit: Exit) -> Exit {
+    let Some(error) = terminal::fault() else { return exit };
+    terminal::err(&format!("sealwright: cannot write the results: {error}"));
+    if error.kind() != ErrorKind::BrokenPipe {
+        terminal::err("            Check where standard output goes. What was done stays done.");
+    }
+    if exit == Exit::Done { Exit::Failed } else { exit }
 }
 
 fn with_runtime(cli: Cli) -> Result<Exit, Failure> {

@@ -1,6 +1,7 @@
 //! Where requests go: to a server that was named or configured, else to the embedded default. A configuration that is
 //! there and wrong is a failure, never a reason to go elsewhere.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use sealwright_client::connection::credentials::Credentials;
@@ -110,8 +111,12 @@ impl ServerArgs {
         if let Some(named) = self.config.clone().or_else(config::client_config) {
             return Ok(Some(named));
         }
-        // What lies in a directory that this user may not enter is not for this user.
-        Ok(config::client_files().into_iter().find(|path| path.metadata().is_ok()))
+        for path in config::client_files() {
+            if is_there(&path)? {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
     }
 
     /// The words of these arguments.
@@ -119,6 +124,33 @@ impl ServerArgs {
         let server = self.server.as_ref().map(|server| ["--server".to_owned(), server.clone()]);
         let config = self.config.as_ref().map(|path| ["--config".to_owned(), path.display().to_string()]);
         server.into_iter().chain(config).flatten().collect()
+    }
+}
+
+/// Whether a client is configured by this file. One in a directory that this user may not enter is skipped on purpose:
+/// `/etc/sealwright` of a machine that is a server is closed to all others, and they work with their own keys. A file
+/// that is there is used or is a failure, also if it may not be read.
+fn is_there(path: &Path) -> Result<bool, Failure> {
+    match path.metadata() {
+        Ok(_) => Ok(true),
+        // HOME=/dev/null is how users without a home are given none.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(unusable(path, &error.to_string())),
+    }
+}
+
+fn unusable(path: &Path, why: &str) -> Failure {
+    let what = format!("the client configuration {}: {why}", path.display());
+    Failure {
+        exit: Exit::Unreachable,
+        ..Failure::failed(what, "See docs/howto/network.md for what is in it.")
     }
 }
 
@@ -137,13 +169,7 @@ fn no_configuration(url: &str) -> Failure {
 }
 
 fn parse(path: &Path) -> Result<ClientFile, Failure> {
-    let wrong = |why: String| {
-        let what = format!("the client configuration {}: {why}", path.display());
-        Failure {
-            exit: Exit::Unreachable,
-            ..Failure::failed(what, "See docs/howto/network.md for what is in it.")
-        }
-    };
+    let wrong = |why: String| unusable(path, &why);
     let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
     if size > FILE_BYTES_MAX {
         return Err(wrong(format!("longer than {FILE_BYTES_MAX} bytes")));
@@ -158,6 +184,21 @@ impl Way {
         match self {
             Self::Embedded(places) => Some(places),
             Self::Server(..) => None,
+        }
+    }
+
+    /// The places of the embedded default, if nothing was ever stored there.
+    ///
+    /// # Errors
+    /// It cannot be told: somebody else's directory, a file in the place of one, a disk that does not answer.
+    pub(crate) fn nothing_stored(&self) -> Result<Option<&Places>, Failure> {
+        let Self::Embedded(places) = self else { return Ok(None) };
+        match places.store.try_exists() {
+            Ok(there) => Ok(Some(places).filter(|_| !there)),
+            Err(error) => Err(Failure::failed(
+                format!("cannot look at the store {}: {error}", places.store.display()),
+                "Set SEALWRIGHT_HOME to a directory that is yours, or run this as the user whose keys these are.",
+            )),
         }
     }
 

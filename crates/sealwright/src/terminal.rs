@@ -1,23 +1,67 @@
 //! The primitives of output: standard output for results, standard error for everything a person reads
-//! beside them. A closed pipe ends the output, never the work, and nothing here panics.
+//! beside them. Output that cannot be written ends the output, never the work, and nothing here panics; `main` says it
+//! at the end ([`fault`]), since results that nobody got are no success.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{Error, ErrorKind, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The first thing that went wrong with standard output. After it nothing more is written: what comes later would
+/// stand for the whole.
+static FAULT: OnceLock<Error> = OnceLock::new();
 
 /// One line of results.
 pub(crate) fn out(line: &str) {
-    // A reader that went away (`| head`) is not our failure.
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    out_bytes(format!("{line}\n").as_bytes());
 }
 
 /// Raw bytes as results (an exported certificate, a detached signature).
-///
-/// # Errors
-/// What writing to standard output says.
-pub(crate) fn out_bytes(bytes: &[u8]) -> std::io::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(bytes)?;
-    stdout.flush()
+pub(crate) fn out_bytes(bytes: &[u8]) {
+    if FAULT.get().is_none()
+        && let Err(error) = write_all(bytes)
+    {
+        // Of two threads that fail at once, either is the first.
+        let _ = FAULT.set(error);
+    }
 }
+
+/// Why not all results were written.
+pub(crate) fn fault() -> Option<&'static Error> {
+    FAULT.get()
+}
+
+/// Past the standard library, which takes a descriptor that cannot be written to for one that wants nothing.
+fn write_all(mut bytes: &[u8]) -> std::io::Result<()> {
+    if CLOSED_AT_START.load(Ordering::Relaxed) {
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    let stdout = std::io::stdout().lock();
+    while !bytes.is_empty() {
+        match rustix::io::write(&stdout, bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Standard output was closed (`>&-`) when we were started. The standard library opens `/dev/null` in its place before
+/// `main`, and nobody could tell it from one that was asked for.
+static CLOSED_AT_START: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn look_at_standard_output() {
+    let closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err();
+    CLOSED_AT_START.store(closed, Ordering::Relaxed);
+}
+
+// SAFETY: the section holds pointers to functions without arguments and results, and this is one. It runs on the only
+// thread before `main`; all that it does is one system call and one store.
+#[used]
+#[expect(unsafe_code, reason = "nothing else runs before the standard library")]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_STANDARD_OUTPUT: extern "C" fn() = look_at_standard_output;
 
 /// One line beside the results.
 pub(crate) fn err(line: &str) {
@@ -28,7 +72,9 @@ pub(crate) fn err(line: &str) {
 pub(crate) fn json(value: &impl serde::Serialize) {
     match serde_json::to_string(value) {
         Ok(text) => out(&text),
-        Err(error) => err(&format!("cannot write JSON: {error}")),
+        Err(error) => {
+            let _ = FAULT.set(error.into());
+        }
     }
 }
 

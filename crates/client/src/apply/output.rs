@@ -29,10 +29,21 @@ impl OutputDirectory {
     /// # Errors
     /// It cannot be made or opened.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        if path.exists() && !path.is_dir() {
-            return Err(Error::OutputNotADirectory { path: path.to_owned() });
+        if is_directory(path)?.is_none() {
+            std::fs::create_dir_all(path).map_err(|error| Error::io("make the directory", path, error))?;
         }
-        std::fs::create_dir_all(path).map_err(|error| Error::io("make the directory", path, error))?;
+        Self::of(path)
+    }
+
+    /// Opens one that is there; none is made.
+    ///
+    /// # Errors
+    /// What is there is no directory, or cannot be looked at or opened.
+    pub fn open_if_there(path: &Path) -> Result<Option<Self>, Error> {
+        is_directory(path)?.map(|()| Self::of(path)).transpose()
+    }
+
+    fn of(path: &Path) -> Result<Self, Error> {
         let real = path.canonicalize().map_err(|error| Error::io("find", path, error))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&real, flags, Mode::empty())
@@ -66,6 +77,16 @@ impl OutputDirectory {
         }
         let name = relative.file_name().unwrap_or_default().to_owned();
         Ok(Target { dir, dir_path, name, role: Role::Copy })
+    }
+}
+
+/// `None` if nothing is there.
+fn is_directory(path: &Path) -> Result<Option<()>, Error> {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(Some(())),
+        Ok(_) => Err(Error::OutputNotADirectory { path: path.to_owned() }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("look at", path, error)),
     }
 }
 

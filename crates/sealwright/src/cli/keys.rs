@@ -170,7 +170,7 @@ fn user_id(text: &str) -> Result<String, String> {
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let Args { server, command } = args;
     let way = server.choose()?;
-    if let Some(places) = way.places().filter(|places| !places.store.exists()) {
+    if let Some(places) = way.nothing_stored()? {
         // Looking must not make a store and a root key.
         match command.looks_at() {
             Looks::AtOne(key) => return Err(no_store(places, key)),
@@ -334,9 +334,10 @@ async fn export(connection: &Connection, args: ExportArgs) -> Result<(), Failure
         CertificateFormat::Binary => certificate.to_binary(),
     };
     match args.output.filter(|path| path != Path::new(NAME)) {
-        None => terminal::out_bytes(&bytes).map_err(|error| {
-            Failure::failed(format!("cannot write: {error}"), "Check where the output goes.")
-        }),
+        None => {
+            terminal::out_bytes(&bytes);
+            Ok(())
+        }
         Some(path) => write_new(&path, &bytes).map_err(|error| {
             Failure::failed(
                 format!("cannot write {}: {error}", path.display()),

@@ -115,7 +115,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
     let way = args.server.choose()?;
-    if let Some(places) = way.places().filter(|places| !places.store.exists()) {
+    if let Some(places) = way.nothing_stored()? {
         return Err(no_store(places, &args.key));
     }
     let state = way.state_directory();
@@ -145,7 +145,7 @@ async fn sign_files(
     context: Context,
     stop: &Stop,
 ) -> Result<Exit, Failure> {
-    let output = output_directory(args)?;
+    let output = output_directory(args.output.as_deref(), request.effect)?;
     let signer = Signer::new(connection.clone(), &args.key, request, output);
     let signer = tokio::select! {
         biased;
@@ -163,7 +163,7 @@ async fn sign_files(
     printer.output.finish();
     terminal::err(&summary_line(&summary, &signer, args.dry_run));
     if summary.not_begun > 0 {
-        terminal::err("Stopped. Run the same command again to go on: finished files are left as they are.");
+        terminal::err(how_to_go_on(args));
     } else {
         // A file found beneath a directory keeps its path there; named itself, it would lose it.
         let keep_names = args.recursive && args.output.is_some();
@@ -172,16 +172,31 @@ async fn sign_files(
     Ok(if summary.failed > 0 || summary.not_begun > 0 { Exit::Failed } else { Exit::Done })
 }
 
-/// A dry run makes no directory either.
-fn output_directory(args: &Args) -> Result<Option<OutputDirectory>, Failure> {
-    let Some(dir) = args.output.as_deref().filter(|dir| !args.dry_run || dir.exists()) else {
-        return Ok(None);
+/// After a stop: what the same command does with the files that are done.
+const fn how_to_go_on(args: &Args) -> &'static str {
+    if args.force {
+        "Stopped. Run the same command without --force to go on: finished files are left as they are. With --force all are \
+         signed again."
+    } else {
+        "Stopped. Run the same command again to go on: finished files are left as they are."
+    }
+}
+
+/// The directory of `--output`. A dry run makes none either.
+pub(crate) fn output_directory(
+    dir: Option<&Path>,
+    effect: Effect,
+) -> Result<Option<OutputDirectory>, Failure> {
+    let Some(dir) = dir else { return Ok(None) };
+    let opened = match effect {
+        Effect::DryRun => OutputDirectory::open_if_there(dir),
+        Effect::Write => OutputDirectory::open(dir).map(Some),
     };
-    OutputDirectory::open(dir).map(Some).map_err(|error| no_output(&error))
+    opened.map_err(|error| no_output(&error))
 }
 
 /// Why `--output` cannot be used.
-pub(crate) fn no_output(error: &Error) -> Failure {
+fn no_output(error: &Error) -> Failure {
     let what = format!("--output: {}", Failure::chain(error));
     if matches!(error, Error::OutputNotADirectory { .. }) {
         Failure::usage(what, error.advice())
@@ -224,9 +239,8 @@ async fn sign_standard_input(
             return Ok(Exit::Done);
         }
     };
-    terminal::out_bytes(&signed.signature).map(|()| Exit::Done).map_err(|error| {
-        Failure::failed(format!("cannot write the signature: {error}"), "Check where the output goes.")
-    })
+    terminal::out_bytes(&signed.signature);
+    Ok(Exit::Done)
 }
 
 fn request(args: &Args, policy: Policy) -> Result<Request, Failure> {

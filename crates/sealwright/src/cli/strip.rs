@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sealwright_client::apply::OutputDirectory;
 use sealwright_client::batch::{self, Stop};
 use sealwright_client::sign::Effect;
 use sealwright_client::source;
@@ -11,7 +10,7 @@ use sealwright_client::strip::{StripReport, Stripped, strip};
 use serde::Serialize;
 
 use crate::cli::sign::paths::PathArgs;
-use crate::cli::sign::{no_output, writing};
+use crate::cli::sign::{output_directory, writing};
 use crate::cli::{Context, list};
 use crate::config::Places;
 use crate::failure::{Exit, Failure};
@@ -43,10 +42,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let stop = Stop::on_signals()
         .map_err(|error| Failure::failed(format!("cannot catch signals: {error}"), "Try again."))?;
     let effect = if args.dry_run { Effect::DryRun } else { Effect::Write };
-    let directory = match args.output.as_deref().filter(|dir| !args.dry_run || dir.exists()) {
-        None => None,
-        Some(dir) => Some(OutputDirectory::open(dir).map_err(|error| no_output(&error))?),
-    };
+    let directory = output_directory(args.output.as_deref(), effect)?;
     let directory = Arc::new(directory);
     // A half-written package is none that could be stripped; without a home there is nothing to recover.
     if let (Effect::Write, Ok(places)) = (effect, Places::from_environment()) {

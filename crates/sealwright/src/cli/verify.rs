@@ -112,7 +112,7 @@ async fn keyring(args: &Args, named: Keyring) -> Result<Keyring, Failure> {
         return Ok(keyring);
     }
     let way = args.server.choose()?;
-    if way.places().is_some_and(|places| !places.store.exists()) {
+    if way.nothing_stored()?.is_some() {
         let what = "there is nothing to check against: no store and no certificate named";
         return Err(Failure::usage(what, "Give --keyring FILE, --cert FILE or --key NAME."));
     }
