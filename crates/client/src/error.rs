@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::shown::shown;
 use sealwright_formats::error::Error as FormatError;
 use sealwright_proto::status::Fault;
 
@@ -21,7 +22,7 @@ pub use crate::error::reach::{CredentialFault, Tried, Unreached};
 
 /// A directory in which this user may not make or replace a file.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write in {} (uid {uid}; directory {} {mode:04o})", dir.display(), owner_name(*owner))]
+#[error("cannot write in {} (uid {uid}; directory {} {mode:04o})", shown(dir), owner_name(*owner))]
 pub struct DirectoryNotWritable {
     /// The directory.
     pub dir: PathBuf,
@@ -79,7 +80,7 @@ pub enum Error {
     #[error("no such file")]
     Missing,
     /// A link that leads nowhere.
-    #[error("a symbolic link to {}, which does not exist", target.display())]
+    #[error("a symbolic link to {}, which does not exist", shown(target))]
     DanglingLink {
         /// Where it points to.
         target: PathBuf,
@@ -91,7 +92,7 @@ pub enum Error {
         kind: FileKind,
     },
     /// The operating system refused something that has no variant of its own.
-    #[error("cannot {action} {}", path.display())]
+    #[error("cannot {action} {}", shown(path))]
     Io {
         /// "read", "open the directory".
         action: &'static str,
@@ -113,13 +114,13 @@ pub enum Error {
     #[error(transparent)]
     DirectoryNotWritable(Box<DirectoryNotWritable>),
     /// Mounted read-only.
-    #[error("cannot write in {}: the file system is read-only", dir.display())]
+    #[error("cannot write in {}: the file system is read-only", shown(dir))]
     ReadOnlyFileSystem {
         /// The directory.
         dir: PathBuf,
     },
     /// The disk is full.
-    #[error("no space left in {} (up to {need} bytes needed)", dir.display())]
+    #[error("no space left in {} (up to {need} bytes needed)", shown(dir))]
     NoSpace {
         /// The directory.
         dir: PathBuf,
@@ -129,7 +130,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The user's quota is used up.
-    #[error("disk quota used up in {} (up to {need} bytes needed)", dir.display())]
+    #[error("disk quota used up in {} (up to {need} bytes needed)", shown(dir))]
     Quota {
         /// The directory.
         dir: PathBuf,
@@ -139,7 +140,10 @@ pub enum Error {
         source: io::Error,
     },
     /// Longer than this process or file system may write.
-    #[error("file too large for the process limit (ulimit -f) or the file system in {} ({need} bytes)", dir.display())]
+    #[error(
+        "file too large for the process limit (ulimit -f) or the file system in {} ({need} bytes)",
+        shown(dir)
+    )]
     FileSizeLimit {
         /// The directory.
         dir: PathBuf,
@@ -183,7 +187,7 @@ pub enum Error {
     #[error("not written: what failed for another file of the group failed for this one too")]
     WithOthers,
     /// There is no place for undo records.
-    #[error("cannot keep undo records in {}", path.display())]
+    #[error("cannot keep undo records in {}", shown(path))]
     StateDirectory {
         /// The directory.
         path: PathBuf,
@@ -191,7 +195,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Others could plant undo records, or read what is in them.
-    #[error("{} is not for its user alone (owner uid {owner}, mode {mode:04o})", path.display())]
+    #[error("{} is not for its user alone (owner uid {owner}, mode {mode:04o})", shown(path))]
     StateDirectoryOpen {
         /// The directory.
         path: PathBuf,
@@ -207,13 +211,21 @@ pub enum Error {
         offset: u64,
     },
     /// `--output` would overwrite its own source.
-    #[error("the output {} is the file itself", path.display())]
+    #[error("the output {} is the file itself", shown(path))]
     OutputIsSource {
         /// The output.
         path: PathBuf,
     },
+    /// What has the name of the result in `--output` is nothing that an earlier call wrote.
+    #[error("the output {} is there already, a {kind}; it was not touched", shown(path))]
+    OutputOccupied {
+        /// The output.
+        path: PathBuf,
+        /// What it is.
+        kind: FileKind,
+    },
     /// Two sources have the same name in `--output`.
-    #[error("another file of this call is written to {} in the output directory", name.display())]
+    #[error("another file of this call is written to {} in the output directory", shown(name))]
     OutputNameTaken {
         /// The name.
         name: PathBuf,
@@ -253,7 +265,7 @@ pub enum Error {
         content: Content,
     },
     /// `--output` names something else.
-    #[error("{} is a file, not a directory", path.display())]
+    #[error("{} is a file, not a directory", shown(path))]
     OutputNotADirectory {
         /// What was named.
         path: PathBuf,
@@ -262,7 +274,7 @@ pub enum Error {
     #[error(transparent)]
     Format(#[from] sealwright_formats::error::Error),
     /// A certificate, signature or passphrase file of the user is not usable.
-    #[error("{} is not usable", path.display())]
+    #[error("{} is not usable", shown(path))]
     KeyFile {
         /// Which file.
         path: PathBuf,
@@ -270,7 +282,7 @@ pub enum Error {
         source: sealwright_crypto::error::Error,
     },
     /// A file that should hold a text has none.
-    #[error("{} holds no {what}", path.display())]
+    #[error("{} holds no {what}", shown(path))]
     EmptyFile {
         /// Which file.
         path: PathBuf,
@@ -296,7 +308,7 @@ pub enum Error {
     #[error("what answers is no Sealwright server, or one of another release")]
     NotSealwright,
     /// A file of our own credentials.
-    #[error("the {what} {}", path.display())]
+    #[error("the {what} {}", shown(path))]
     Credential {
         /// "client key".
         what: &'static str,
@@ -352,7 +364,7 @@ pub enum Error {
         source: Box<Self>,
     },
     /// A file that belongs to the one in hand, or to the call, cannot be used; it is not the one that the report names.
-    #[error("{what} {} cannot be used", path.display())]
+    #[error("{what} {} cannot be used", shown(path))]
     Beside {
         /// Its role: "the signature file", "the key file".
         what: &'static str,
@@ -362,13 +374,13 @@ pub enum Error {
         source: Box<Self>,
     },
     /// The name of the signature file is taken by something that nobody could make again.
-    #[error("{} is there and is no OpenPGP signature; it was not touched", path.display())]
+    #[error("{} is there and is no OpenPGP signature; it was not touched", shown(path))]
     NotASignature {
         /// Which file.
         path: PathBuf,
     },
     /// A signature file was named, and the file that it signs cannot be opened.
-    #[error("the file that it signs, {}, cannot be read", path.display())]
+    #[error("the file that it signs, {}, cannot be read", shown(path))]
     SignedFile {
         /// The signed file.
         path: PathBuf,
@@ -451,6 +463,7 @@ impl Error {
             | Self::NotInPlace { .. }
             | Self::OutputIsSource { .. }
             | Self::OutputNameTaken { .. }
+            | Self::OutputOccupied { .. }
             | Self::TooManyFiles { .. }
             | Self::TooDeep { .. }
             | Self::TooLarge { .. }

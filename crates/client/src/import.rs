@@ -14,6 +14,7 @@ use sealwright_proto::signer_v1::ImportSecret;
 use zeroize::Zeroizing;
 
 use crate::error::Error;
+use crate::shown::shown;
 use crate::source::whole;
 
 /// A secret key with its passphrase. No `Debug`; the bytes are zeroed when it is dropped.
@@ -74,7 +75,7 @@ fn read_private(
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
     let whole = whole::read(path, what, max)?;
     if let Some(mode) = whole.mode.filter(|mode| mode & 0o077 != 0) {
-        warnings.push(format!("{} can be read by others (mode {mode:04o}); chmod 600 it", path.display()));
+        warnings.push(format!("{} can be read by others (mode {mode:04o}); chmod 600 it", shown(path)));
     }
     Ok(whole.bytes)
 }

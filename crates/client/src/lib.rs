@@ -23,6 +23,7 @@ pub mod error;
 pub mod import;
 pub mod inspect;
 pub mod look;
+pub mod shown;
 pub mod sign;
 pub mod source;
 pub mod strip;

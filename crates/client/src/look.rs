@@ -11,6 +11,7 @@ use sealwright_formats::source::ReadAt as _;
 use crate::apply::sidecar::{Beside, SIDECAR_BYTES_MAX, SUFFIXES};
 use crate::detect;
 use crate::error::{Content, Error};
+use crate::shown::shown;
 use crate::source::file::SourceFile;
 use crate::source::{Entry, Place};
 
@@ -113,7 +114,7 @@ fn of_signature_file(
     let sidecar = signature.read_all("the signature file", SIDECAR_BYTES_MAX)?;
     let source = SourceFile::open(signed)
         .map_err(|source| Error::SignedFile { path: signed.shown.clone(), source: Box::new(source) })?;
-    let notes = vec![format!("signature over {}", signed.shown.display())];
+    let notes = vec![format!("signature over {}", shown(&signed.shown))];
     Ok(Looked { source, format, sidecars: vec![sidecar], notes })
 }
 
@@ -123,7 +124,7 @@ fn with_sidecars(entry: &Entry, source: SourceFile, format: &'static dyn Format)
     let mut notes = Vec::new();
     for suffix in SUFFIXES {
         if let Some(bytes) = beside.read(suffix)? {
-            notes.push(format!("signature in {}", beside.path(suffix).display()));
+            notes.push(format!("signature in {}", shown(&beside.path(suffix))));
             sidecars.push(bytes);
         }
     }

@@ -32,6 +32,7 @@ use crate::committer::Committer;
 use crate::connection::{Connection, Group, Key, KeyState, Priority};
 use crate::detect;
 use crate::error::Error;
+use crate::shown::shown;
 use crate::sign::finish::Ready;
 use crate::sign::links::Links;
 use crate::sign::salts::{Reserve, Ticket, ticket_of};
@@ -350,7 +351,7 @@ impl Signer {
             .prepare(&whole, &self.request.options, &self.certificate, salts)
             .map_err(|error| if whole.ended() { Error::Stopped } else { error.into() })?;
         let mut prepared = match preparation {
-            Preparation::Leave { why } => return self.leave(entry, &source, why),
+            Preparation::Leave { why } => return self.leave(entry, &source, why, trail),
             Preparation::Sign(prepared) => prepared,
         };
         trail.notes.append(&mut prepared.notes);
@@ -388,7 +389,7 @@ impl Signer {
         }
         let Some((signed, format)) = self.links.relink(source)? else { return Ok(None) };
         trail.format = format;
-        let first = signed.1.display();
+        let first = shown(&signed.1);
         trail.notes.push(format!("a hard link to {first}"));
         Ok(Some(Step::Done(Done::Signed(signed.0))))
     }
@@ -420,13 +421,21 @@ impl Signer {
     }
 
     /// The file stays as it is; with `--output` it is copied, so that the directory is complete.
-    fn leave(&self, entry: &Entry, source: &Arc<SourceFile>, why: String) -> Result<Step, Error> {
+    fn leave(
+        &self,
+        entry: &Entry,
+        source: &Arc<SourceFile>,
+        why: String,
+        trail: &mut Trail,
+    ) -> Result<Step, Error> {
         let copy = match self.target(entry, source)? {
             Some(target) if self.request.effect == Effect::Write => {
                 let same = Edits::new(Vec::new(), source.len())?;
                 let room = |layout| room_of(&same, layout);
                 let staged = Staged::stage(Arc::clone(source), target, &Policy::default(), &room)?;
-                Some(staged.commit(same)?)
+                let copy = staged.commit(same)?;
+                trail.warnings.extend(copy.notes.iter().map(|note| (*note).to_owned()));
+                Some(copy)
             }
             Some(_) | None => None,
         };

@@ -241,7 +241,9 @@ fn what_vouches_for_the_old_content_is_not_copied_and_other_labels_are() {
     set("security.ima", b"\x04\x04hash");
     set("security.sealwright-test", b"label");
     set("trusted.sealwright-test", b"trusted");
-    stage(&path, 0).unwrap().commit(edits(&[(0, 1, b"X")])).unwrap();
+    let written = stage(&path, 0).unwrap().commit(edits(&[(0, 1, b"X")])).unwrap();
+    assert_eq!(written.notes.len(), 1, "it is said: {:?}", written.notes);
+    assert!(written.notes[0].starts_with("security.ima not kept"), "{:?}", written.notes);
     let mut value = [0; 256];
     assert!(rustix::fs::getxattr(&path, "security.ima", &mut value).is_err());
     for (name, kept) in [("security.sealwright-test", &b"label"[..]), ("trusted.sealwright-test", b"trusted")]

@@ -148,7 +148,11 @@ impl Member {
         };
         staged.source.check_unchanged()?;
         match &mut staged.how {
-            How::Replace(replacement) => replacement.rename(&staged.target),
+            How::Replace(replacement) => {
+                // Somebody may have put a file there while the signature was made.
+                staged.target.check_replaceable()?;
+                replacement.rename(&staged.target)
+            }
             How::InPlace(in_place) => {
                 self.touched = true;
                 in_place.write(&staged.source, edits).map(|_| ())

@@ -14,7 +14,13 @@ use crate::source::file::SourceFile;
 /// Largest list of names, and largest value, that Linux has (XATTR_LIST_MAX, XATTR_SIZE_MAX), in bytes.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 /// Attributes over the old content: wrong for the new one, and the kernel makes them anew where it is told to.
-const NOT_COPIED: [&CStr; 2] = [c"security.ima", c"security.evm"];
+const NOT_COPIED: [(&CStr, &str); 2] = [
+    (c"security.ima", "security.ima not kept: it vouches for the old content; sign the file for IMA again"),
+    (
+        c"security.evm",
+        "security.evm not kept: it vouches for the old attributes; the kernel or evmctl makes it",
+    ),
+];
 const ACL: &CStr = c"system.posix_acl_access";
 
 /// How exact metadata must be kept.
@@ -44,11 +50,10 @@ pub(crate) fn keep(source: &SourceFile, to: &File, rule: Rule) -> Result<Applied
         mode &= Mode::RWXU | Mode::RWXG | Mode::RWXO;
         notes.push("owner not kept");
     }
-    if let Err(error) = copy_attributes(source.file(), to) {
-        if rule == Rule::Exact {
-            return Err(error);
-        }
-        notes.push("extended attributes not all kept");
+    match copy_attributes(source.file(), to) {
+        Ok(dropped) => notes.extend(dropped),
+        Err(error) if rule == Rule::Exact => return Err(error),
+        Err(_) => notes.push("extended attributes not all kept"),
     }
     set_mode(to, mode)?;
     rustix::fs::fchmod(to, Mode::RUSR | Mode::WUSR).map_err(mode_error(mode))?;
@@ -58,7 +63,7 @@ pub(crate) fn keep(source: &SourceFile, to: &File, rule: Rule) -> Result<Applied
 /// The attribute, if there is one, that vouches for the content and so would be wrong after it changed in place.
 pub(crate) fn seal_over_content(file: &File) -> Result<Option<String>, Error> {
     let names = attribute_names(file)?;
-    let found = names.iter().find(|name| NOT_COPIED.contains(&name.as_c_str()));
+    let found = names.iter().find(|name| not_copied(name).is_some());
     Ok(found.map(|name| name.to_string_lossy().into_owned()))
 }
 
@@ -107,10 +112,18 @@ fn mode_error(mode: Mode) -> impl Fn(Errno) -> Error {
     move |error| Error::NotKept { what: Kept::Mode(mode.bits()), source: error.into() }
 }
 
-fn copy_attributes(from: &File, to: &File) -> Result<(), Error> {
+/// What a user must know of an attribute that is left behind.
+fn not_copied(name: &CStr) -> Option<&'static str> {
+    NOT_COPIED.iter().find(|(not_copied, _)| *not_copied == name).map(|(_, note)| *note)
+}
+
+/// Returns what there is to say of those that were left behind on purpose.
+fn copy_attributes(from: &File, to: &File) -> Result<Vec<&'static str>, Error> {
     let names = attribute_names(from)?;
+    let mut left = Vec::new();
     for name in &names {
-        if NOT_COPIED.contains(&name.as_c_str()) {
+        if let Some(note) = not_copied(name) {
+            left.push(note);
             continue;
         }
         let failed = |error: Errno| Error::NotKept {
@@ -133,7 +146,7 @@ fn copy_attributes(from: &File, to: &File) -> Result<(), Error> {
             source: error.into(),
         })?;
     }
-    Ok(())
+    Ok(left)
 }
 
 fn attribute_names(file: &File) -> Result<Vec<std::ffi::CString>, Error> {

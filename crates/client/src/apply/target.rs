@@ -9,7 +9,8 @@ use rustix::fs::{Access, AtFlags, IFlags, Mode};
 use rustix::io::Errno;
 
 use crate::apply::temporary;
-use crate::error::Error;
+use crate::detect;
+use crate::error::{Error, FileKind};
 use crate::source::file::SourceFile;
 
 /// Where the result goes.
@@ -63,12 +64,31 @@ impl Target {
                 check_mutable(source)?;
                 self.check_sticky(source)
             }
-            Role::Copy => match rustix::fs::statat(&self.dir, &self.name, AtFlags::empty()) {
-                Ok(there) if (there.st_dev, there.st_ino) == (source.stat().st_dev, source.stat().st_ino) => {
-                    Err(Error::OutputIsSource { path: self.path() })
+            Role::Copy => {
+                let its_own = (source.stat().st_dev, source.stat().st_ino);
+                match rustix::fs::statat(&self.dir, &self.name, AtFlags::empty()) {
+                    Ok(there) if (there.st_dev, there.st_ino) == its_own => {
+                        Err(Error::OutputIsSource { path: self.path() })
+                    }
+                    Ok(_) | Err(_) => self.check_replaceable(),
                 }
-                Ok(_) | Err(_) => Ok(()),
-            },
+            }
+        }
+    }
+
+    /// A result takes the place of an earlier one: a regular file of a format with embedded signatures. Whatever else
+    /// has its name could be the only copy of something.
+    pub(super) fn check_replaceable(&self) -> Result<(), Error> {
+        if self.role == Role::ReplacesSource {
+            return Ok(());
+        }
+        let occupied = |kind| Err(Error::OutputOccupied { path: self.path(), kind });
+        match SourceFile::open_in(Arc::clone(&self.dir), self.dir_path.clone(), self.name.clone()) {
+            Ok(there) if detect::detect(&there)?.is_some() => Ok(()),
+            Ok(_) => occupied(FileKind::Other),
+            Err(Error::Missing) => Ok(()),
+            Err(Error::NotAFile { kind }) => occupied(kind),
+            Err(error) => Err(error),
         }
     }
 

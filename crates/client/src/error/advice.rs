@@ -44,6 +44,9 @@ impl Error {
             Self::StateDirectoryOpen { .. } => "Make it yours with mode 0700, or remove it if it is empty.",
             Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
             Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
+            Self::OutputOccupied { .. } => {
+                "Move it away, or use another --output DIR: only packages, as of an earlier call, are replaced."
+            }
             Self::OutputNameTaken { .. } => "Sign files of one name in separate calls.",
             Self::TooManyFiles { .. } => "Sign them in several calls.",
             Self::TooDeep { .. } => "Name the deeper directory itself.",

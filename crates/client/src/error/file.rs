@@ -13,6 +13,8 @@ pub enum FileKind {
     Socket,
     /// A block or character device.
     Device,
+    /// A regular file that is no package.
+    Other,
     /// None of these.
     Unknown,
 }
@@ -25,6 +27,7 @@ impl core::fmt::Display for FileKind {
             Self::Fifo => "FIFO (named pipe)",
             Self::Socket => "socket",
             Self::Device => "device",
+            Self::Other => "file that is no package",
             Self::Unknown => "special file",
         })
     }

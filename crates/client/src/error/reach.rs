@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::shown::shown;
 use rustls::{AlertDescription, CertificateError};
 use sealwright_proto::time::utc;
 
@@ -293,7 +294,7 @@ pub enum CredentialFault {
         not_before_s: i64,
     },
     /// The two do not belong together.
-    #[error("does not belong to the certificate {}", certificate.display())]
+    #[error("does not belong to the certificate {}", shown(certificate))]
     KeyMismatch {
         /// The certificate.
         certificate: PathBuf,

@@ -19,6 +19,7 @@ use sealwright_formats::source::{ReadAt as _, for_each_chunk};
 use crate::apply::sidecar::{Beside, SUFFIXES, StagedSidecar};
 use crate::batch::Stop;
 use crate::error::Error;
+use crate::shown::shown;
 use crate::sign::finish::now;
 use crate::sign::salts::Ticket;
 use crate::sign::{Effect, Signer, blocking};
@@ -146,7 +147,7 @@ impl Signer {
             match options.if_signed {
                 IfSigned::Skip => return Ok(Some(format!("already signed (skipped): {suffix} is there"))),
                 IfSigned::Refuse => {
-                    let by = beside.path(suffix).display().to_string();
+                    let by = shown(&beside.path(suffix));
                     return Err(sealwright_formats::error::Error::AlreadySigned { by }.into());
                 }
                 IfSigned::Replace | IfSigned::Add => {}

@@ -61,7 +61,8 @@ pub(super) fn note(policy: &Policy, written: &Written, in_call: u64) -> Option<S
 
 /// For names that keep the old content.
 pub(crate) fn broken(others: u64) -> String {
-    format!("hard link broken: {} of this file keep the old content", names(others))
+    let keep = if others == 1 { "keeps" } else { "keep" };
+    format!("hard link broken: {} of this file {keep} the old content", names(others))
 }
 
 fn names(count: u64) -> String {
