@@ -145,7 +145,7 @@ codes! {
         "Extend it with `sealwright key renew` if its primary secret key is here, or use another key.";
     /// A key of that name exists, or existed.
     KeyExists = 23 "key-exists" Caller No AlreadyExists 409 1
-        "Choose another name; names are never reused.";
+        "Choose another name.";
     /// The name has other characters than allowed, or could be read as a fingerprint.
     NameNotAllowed = 24 "name-not-allowed" Caller No InvalidArgument 400 1
         "Use 1 to 255 of A-Z a-z 0-9 @ # . _ + - and no text that looks like a fingerprint.";

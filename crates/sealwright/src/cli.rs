@@ -48,7 +48,7 @@ pub(crate) enum Command {
     #[command(after_long_help = help::VERIFY)]
     Verify(verify::Args),
     /// Remove signatures.
-    #[command(after_long_help = help::STATUS)]
+    #[command(after_long_help = help::STRIP)]
     Strip(strip::Args),
     /// Show what is signed, by whom, and how; nothing is checked.
     Inspect(inspect::Args),

@@ -20,7 +20,8 @@ use std::io::{ErrorKind, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Exit, Failure};
@@ -32,7 +33,7 @@ const END_MS_MAX: Duration = Duration::from_millis(500);
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(said) => return help_or_usage(&said),
+        Err(said) => return help_or_usage(said),
     };
     let json = cli.json;
     start_log(&cli.command);
@@ -68,7 +69,8 @@ fn main() -> ExitCode {
 }
 
 /// What clap has to say: help and version are results, the rest is wrong usage.
-fn help_or_usage(said: &clap::Error) -> ExitCode {
+fn help_or_usage(said: clap::Error) -> ExitCode {
+    let said = without_hidden(said);
     if said.use_stderr() {
         // Whoever closed standard error wants to hear nothing.
         let _ = said.print();
@@ -81,6 +83,21 @@ fn help_or_usage(said: &clap::Error) -> ExitCode {
         terminal::out_bytes(said.render().to_string().as_bytes());
     }
     all_written(Exit::Done).into()
+}
+
+/// Commands that only the program itself starts are no advice for a slip of the finger.
+fn without_hidden(mut said: clap::Error) -> clap::Error {
+    let Some(ContextValue::Strings(mut names)) = said.remove(ContextKind::SuggestedSubcommand) else {
+        return said;
+    };
+    let cli = Cli::command();
+    names.retain(|name| {
+        !cli.get_subcommands().any(|command| command.is_hide_set() && command.get_name() == name)
+    });
+    if !names.is_empty() {
+        said.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+    }
+    said
 }
 
 /// Results that could not be written are no success, whatever was done.

@@ -17,6 +17,9 @@ use crate::terminal;
 /// Files named in a `Retry:` line at most; beyond, the same command does it, since finished files are left alone.
 const RETRY_FILES_MAX: usize = 40;
 
+/// Longest `Retry:` line in bytes: room for as many files, each with the longest path there is, quoted.
+const RETRY_BYTES_MAX: usize = 256 << 10;
+
 /// Where results of one command go.
 pub(crate) struct Output {
     json: bool,
@@ -85,12 +88,13 @@ impl Output {
         }
         self.failed.sort();
         let failed: Vec<PathBuf> = self.failed.iter().map(|(_, path)| path.clone()).collect();
-        let line = if keep_names || failed.len() > RETRY_FILES_MAX {
-            command_line(&[command, lists].concat(), all)
-        } else {
-            command_line(command, &failed)
-        };
-        terminal::err(&format!("Retry: {line}"));
+        let whole = || command_line(&[command, lists].concat(), all);
+        let too_many = keep_names || failed.len() > RETRY_FILES_MAX;
+        let line = if too_many { whole() } else { command_line(command, &failed) };
+        let line = if line.len() > RETRY_BYTES_MAX { whole() } else { line };
+        if line.len() <= RETRY_BYTES_MAX {
+            terminal::err_whole(&format!("Retry: {line}"));
+        }
     }
 
     fn beside_bar(&self, print: impl FnOnce()) {
@@ -171,14 +175,7 @@ pub(crate) fn milliseconds(elapsed: Duration) -> f64 {
 
 /// A path as it is safe to show: control characters and bytes that are no text are escaped.
 pub(crate) fn shown(path: &Path) -> String {
-    let mut text = String::new();
-    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
-        text.push_str(&terminal::safe(chunk.valid()));
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
+    terminal::safe(&sealwright_client::shown::shown(path))
 }
 
 /// A size as a person reads it.

@@ -63,8 +63,20 @@ extern "C" fn look_at_standard_output() {
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_STANDARD_OUTPUT: extern "C" fn() = look_at_standard_output;
 
-/// One line beside the results.
+/// Most bytes of a line beside the results: names in it come from outside.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// One line beside the results; what nobody would read to its end is cut.
 pub(crate) fn err(line: &str) {
+    let kept = line.floor_char_boundary(LINE_BYTES_MAX);
+    match line.get(..kept).filter(|kept| kept.len() < line.len()) {
+        Some(kept) => err_whole(&format!("{kept}... ({} bytes)", line.len())),
+        None => err_whole(line),
+    }
+}
+
+/// A line that is of no use unless it is whole.
+pub(crate) fn err_whole(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 

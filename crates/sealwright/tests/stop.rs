@@ -97,12 +97,17 @@ fn a_signal_ends_a_wait_for_standard_input_at_once() {
 fn a_signal_ends_the_hashing_of_a_long_file_at_once_and_nothing_is_left() {
     let home = home();
     File::create(home.work().join("long")).unwrap().set_len(LONG).unwrap();
-    let child = start(&mut home.command(&["sign", "--format", "detached", "--key", ED25519.name, "long"]));
-    wait_for_open(&child, "work/long");
-    signal(&child, "INT");
-    let (code, said) = ended(child);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("Stopped"), "{said}");
+    let sign = ["sign", "--format", "detached", "--key", ED25519.name, "long"];
+    for (more, go_on) in
+        [(&[][..], "the same command again"), (&["--force"], "the same command without --force")]
+    {
+        let child = start(&mut home.command(&[&sign[..], more].concat()));
+        wait_for_open(&child, "work/long");
+        signal(&child, "INT");
+        let (code, said) = ended(child);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("Stopped") && said.contains(go_on), "{said}");
+    }
     assert_eq!(fs::read_dir(home.work()).unwrap().count(), 1);
     assert_eq!(home.log_size(), 0);
 }

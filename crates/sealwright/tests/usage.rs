@@ -205,3 +205,98 @@ fn a_demo_without_packages_fails() {
     fs::create_dir(home.work().join("empty")).unwrap();
     home.run(&["demo", "--packages", "empty"]).failed_saying(&["empty", "no package", "--packages"]);
 }
+
+#[test]
+fn what_lies_in_an_output_directory_is_replaced_only_if_it_is_a_package() {
+    let home = home();
+    home.copy(&fixtures::package(PACKAGE));
+    let out = home.work().join("out");
+    let there = out.join(PACKAGE);
+    fs::create_dir(&out).unwrap();
+    fs::write(home.work().join("important"), "important").unwrap();
+    let sign = ["sign", "--key", ED25519.name, "--output", "out", PACKAGE];
+    let strip = ["strip", "--output", "out", PACKAGE];
+    home.ok(&["sign", "--key", ED25519.name, PACKAGE]);
+    let signatures = home.log_size();
+    let in_the_way = [
+        ("cp important out/NAME", "no package"),
+        ("ln -s ../important out/NAME", "symbolic link"),
+        ("ln -s nowhere out/NAME", "symbolic link"),
+        ("cp NAME other.rpm; ln -s ../other.rpm out/NAME", "symbolic link"),
+        ("mkfifo out/NAME", "FIFO"),
+        ("mkdir out/NAME", "directory"),
+        (": > out/NAME", "no package"),
+    ];
+    for (make, kind) in in_the_way {
+        assert_eq!(shell(&home, &make.replace("NAME", PACKAGE)).code, Some(0), "{make}");
+        let before = fs::symlink_metadata(&there).unwrap().file_type();
+        for command in [&[&sign[..], &["--force"]].concat()[..], &strip] {
+            for more in [&[][..], &["--dry-run"]] {
+                home.run(&[command, more].concat()).failed_saying(&[
+                    &format!("out/{PACKAGE}"),
+                    kind,
+                    "--output",
+                ]);
+                assert_eq!(fs::symlink_metadata(&there).unwrap().file_type(), before, "{make}");
+            }
+        }
+        assert_eq!(shell(&home, &format!("rm -r out/{PACKAGE}")).code, Some(0));
+    }
+    assert_eq!(home.log_size(), signatures, "nothing was asked for");
+    assert_eq!(fs::read(home.work().join("important")).unwrap(), b"important");
+    for _ in 0..2 {
+        home.ok(&[&sign[..], &["--force"]].concat());
+        home.ok(&strip);
+    }
+}
+
+#[test]
+fn a_hidden_command_is_no_advice_for_an_unknown_one() {
+    let home = Home::new(PROGRAM);
+    for unknown in ["frobnicate", "fron", "signers", "generat"] {
+        let ran = home.run(&[unknown]);
+        usage(&ran, &[unknown]);
+        for hidden in ["'front'", "'signer'", "'generate'"] {
+            assert!(!ran.stderr.contains(hidden), "{}", ran.text());
+        }
+    }
+    usage(&home.run(&["sing"]), &["'sign'"]);
+}
+
+#[test]
+fn the_help_of_strip_speaks_of_strip() {
+    let help = Home::new(PROGRAM).ok(&["strip", "--help"]).stdout;
+    for other in ["verify", "`sign`", "--format", "a signature is asked"] {
+        assert!(!help.contains(other), "{other} in {help}");
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_is_said_once() {
+    let home = home();
+    let ran = home.run(&["key", "create", ED25519.name]);
+    ran.failed_saying(&["is taken; names are never reused", "Choose another name."]);
+    assert_eq!(ran.stderr.matches("never reused").count(), 1, "{}", ran.text());
+}
+
+#[test]
+fn a_name_too_long_for_any_file_is_cut_for_display() {
+    let home = home();
+    fs::write(home.work().join("list"), "x".repeat(3 << 20)).unwrap();
+    for command in [&["sign", "--key", ED25519.name][..], &["strip"]] {
+        let ran = home.run(&[command, &["--files-from", "list"]].concat());
+        ran.failed_saying(&["FAILED xxx", "(3145728 bytes)"]);
+        assert!(ran.text().len() < 8 << 10, "{} bytes", ran.text().len());
+        assert!(ran.stderr.contains("--files-from list"), "{}", ran.text());
+    }
+}
+
+#[test]
+fn names_in_notes_are_escaped_like_the_name_of_the_file() {
+    let home = home();
+    let lines = "printf data > $'\\xff\\xfe' && $S sign --key KEY --format detached $'\\xff\\xfe' && \
+                 $S verify --key KEY $'\\xff\\xfe'";
+    let ran = shell(&home, &lines.replace("KEY", ED25519.name));
+    assert_eq!(ran.code, Some(0), "{}", ran.text());
+    assert!(ran.stdout.contains("\\xff\\xfe (signature in ./\\xff\\xfe.asc)"), "{}", ran.text());
+}

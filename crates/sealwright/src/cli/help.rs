@@ -1,18 +1,30 @@
 //! What `--help` and the manual pages say after the options.
 
-/// Exit statuses, the same for every command (failure.rs).
-pub(crate) const STATUS: &str = "\
+/// Of `strip`.
+pub(crate) const STRIP: &str = "\
+With --output DIR, what has the name of a copy there is replaced only if
+it is a package, as of an earlier call; all else is refused by name.
+
+After a signal (Ctrl-C) no other file is begun; a second one ends the
+program at once. Files are whole in either case.
+
 EXIT STATUS:
-  0  everything was done; for verify: every file is valid
-  1  at least one file or key failed, or a signal came first
+  0  every file is stripped, or had no signature
+  1  at least one file failed (the others are stripped), or a signal came
   2  wrong usage: nothing was attempted
-  3  no server was reached, or it gave no access: nothing was attempted";
+
+EXAMPLES:
+  sealwright strip *.rpm
+        Remove the signatures from packages where they are.
+  sealwright strip -r --output unsigned/ repo/
+        Copies without signatures of all packages of a tree.";
 
 /// Of the program.
 pub(crate) const TOP: &str = "\
 EXIT STATUS:
   0  everything was done; for verify: every file is valid
-  1  at least one file or key failed, or a signal came first
+  1  at least one file or key failed, a signal came first, or the
+     results could not be written
   2  wrong usage: nothing was attempted
   3  no server was reached, or it gave no access: nothing was attempted
 
@@ -91,6 +103,13 @@ EXIT STATUS:
 
 /// Of `sign`.
 pub(crate) const SIGN: &str = "\
+A single - as PATH is standard input (--format detached): the signature
+goes to standard output.
+
+With --output DIR, what has the name of a copy there is replaced only if
+it is a package, as of an earlier call; all else is refused by name
+before a signature is asked for.
+
 After a signal (Ctrl-C) no other file is begun, and those for which no
 signature was asked are given up; a second one ends the program at once.
 Files are whole in either case.
@@ -145,7 +164,7 @@ mod tests {
 
     #[test]
     fn lines_fit_a_terminal_of_80_columns_beside_the_margins_of_man() {
-        for text in [STATUS, TOP, INIT, SIGN, VERIFY] {
+        for text in [STRIP, TOP, INIT, SIGN, VERIFY] {
             for line in text.lines() {
                 assert!(line.len() <= 73, "{line}");
             }

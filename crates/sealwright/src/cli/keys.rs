@@ -275,7 +275,7 @@ async fn create(
             // The key exists: the certificate must not be lost with the directory.
             Err(error) => {
                 terminal::err(&format!("cannot write {name}: {error}; keep this:"));
-                terminal::err(&key.revocation);
+                terminal::err_whole(&key.revocation);
             }
         }
     }

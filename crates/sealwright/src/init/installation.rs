@@ -177,7 +177,8 @@ impl Plan {
 impl Installation {
     /// One that `init` made.
     pub(super) fn open(directory: &Path) -> Result<Self, Failure> {
-        if directory.join("server.toml").exists() {
+        let file = directory.join("server.toml");
+        if file.try_exists().map_err(|error| cannot("look at", &file, &error))? {
             return Ok(Self { directory: directory.to_owned() });
         }
         Err(Failure::failed(
@@ -301,7 +302,7 @@ fn fill_client(
 /// Puts a directory in its place, also over one that is there: whoever copies it meanwhile sees one or the other.
 fn put(building: &Path, place: &Path) -> Result<(), Failure> {
     let put = || {
-        if place.exists() {
+        if place.try_exists()? {
             rustix::fs::renameat_with(CWD, building, CWD, place, RenameFlags::EXCHANGE)?;
             std::fs::remove_dir_all(building)?;
         } else {

@@ -22,7 +22,7 @@ pub(crate) struct PathArgs {
     /// Names in --files-from end with a zero byte, as `find -print0` writes them.
     #[arg(short = '0', long = "null", requires = "files_from")]
     null: bool,
-    /// Files, or directories with -r; for `sign`, `-` alone is standard input (--format detached).
+    /// Files, or directories with -r.
     #[arg(required_unless_present = "files_from", value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 }
