@@ -7,6 +7,9 @@ use rustix::io::Errno;
 use crate::apply::sidecar::SIGNATURE_FILE;
 use crate::error::{Content, Error, FileKind, Kept, Tried};
 
+const OCCUPIED: &str =
+    "Move it away, or use another --output DIR: only packages, as of an earlier call, are replaced.";
+
 impl Error {
     /// What a person can do about it, one or two sentences.
     #[must_use]
@@ -44,9 +47,7 @@ impl Error {
             Self::StateDirectoryOpen { .. } => "Make it yours with mode 0700, or remove it if it is empty.",
             Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
             Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
-            Self::OutputOccupied { .. } => {
-                "Move it away, or use another --output DIR: only packages, as of an earlier call, are replaced."
-            }
+            Self::OutputOccupied { .. } => OCCUPIED,
             Self::OutputNameTaken { .. } => "Sign files of one name in separate calls.",
             Self::TooManyFiles { .. } => "Sign them in several calls.",
             Self::TooDeep { .. } => "Name the deeper directory itself.",
