@@ -230,7 +230,7 @@ codes! {
         "Use that release, or a newer one.";
     /// No space is left for the record without which nothing is signed.
     StoreFull = 76 "store-full" Operator No FailedPrecondition 507 1
-        "Free some space on the disk that holds the store, and sign again.";
+        "Free some space on the disk that holds the store, or raise the limit of file sizes if there is one, and sign again.";
 
     // Sealwright.
     /// A key operation gave something that does not verify; it was not released.

@@ -187,6 +187,47 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
+fn a_file_of_the_signer_that_is_lost_or_no_file_is_refused_by_name_and_nothing_is_signed() {
+    let home = Home::with_keys(PROGRAM, &[ED25519]);
+    let file = home.copy(&fixtures::package("gen_tiny-reserved4096.rpm"));
+    let before = fs::read(&file).unwrap();
+    for name in ["lock", "running", "floors", "operations"] {
+        let path = home.home().join("root").join(name);
+        let aside = home.home().join("aside");
+        fs::rename(&path, &aside).unwrap();
+        let kept_as_lock = ["lock", "running"].contains(&name);
+        if !kept_as_lock {
+            home.run(&["sign", "--key", ED25519.name, "gen_tiny-reserved4096.rpm"])
+                .failed_saying(&[name, "backup"]);
+            assert!(!path.exists(), "{name} was made anew");
+        }
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+        home.run(&["sign", "--key", ED25519.name, "gen_tiny-reserved4096.rpm"])
+            .failed_saying(&[path.to_str().unwrap(), "is not a regular file"]);
+        fs::rename(&aside, &path).unwrap();
+    }
+    assert_eq!(fs::read(&file).unwrap(), before);
+    home.ok(&["sign", "--key", ED25519.name, "gen_tiny-reserved4096.rpm"]);
+}
+
+#[test]
+fn a_damaged_store_is_one_message() {
+    let home = Home::with_keys(PROGRAM, &[ED25519]);
+    home.copy(&fixtures::package("gen_tiny-reserved4096.rpm"));
+    let store = home.home().join("store/store.db");
+    let len = fs::metadata(&store).unwrap().len();
+    let file = fs::OpenOptions::new().write(true).open(&store).unwrap();
+    // The first page, with the schema, is whole.
+    file.set_len(4096).unwrap();
+    file.set_len(len).unwrap();
+    let ran = home.run(&["sign", "--key", ED25519.name, "gen_tiny-reserved4096.rpm"]);
+    ran.failed_saying(&["store"]);
+    assert!(!ran.text().contains("sealwright_store::writer"), "{}", ran.text());
+}
+
+#[test]
 fn another_root_key_opens_nothing_and_says_so() {
     let home = home();
     let other = Home::with_keys(PROGRAM, &[ED25519]);
