@@ -181,9 +181,9 @@ codes! {
     /// Blobs were sealed under another root key.
     RootKeyWrong = 50 "root-key-wrong" Operator No FailedPrecondition 503 1
         "Put back the root key that belongs to this store.";
-    /// The root key or its data key can be read or changed by others.
+    /// The root key, or another file of the signer, can be read or changed by others, or is no file.
     RootKeyUnusable = 51 "root-key-unusable" Operator No FailedPrecondition 503 1
-        "The root key must be a regular file with mode 0600, owned by the user of the signer.";
+        "The root key and the other files of the signer must be regular files with mode 0600, owned by the user of the signer.";
     /// A sealed key does not open: damaged, exchanged, or changed.
     SealBroken = 52 "seal-broken" Operator No DataLoss 500 1
         "The stored key was damaged or altered. Restore it from a backup, and look for who did it.";
@@ -230,7 +230,7 @@ codes! {
         "Use that release, or a newer one.";
     /// No space is left for the record without which nothing is signed.
     StoreFull = 76 "store-full" Operator No FailedPrecondition 507 1
-        "Free some space on the disk that holds the store, and sign again.";
+        "Free some space on the disk that holds the store, or raise the limit of file sizes if there is one, and sign again.";
 
     // Sealwright.
     /// A key operation gave something that does not verify; it was not released.

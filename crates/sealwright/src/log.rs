@@ -18,9 +18,6 @@ use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use line::{Lines, Shape};
 
-/// Without a filter from anywhere.
-const FILTER_DEFAULT: &str = "warn";
-
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -66,6 +63,15 @@ impl Process {
             Self::Signer => "signer",
         }
     }
+
+    /// Without a filter from anywhere. What front reports of the store, a command says to its user as the failure of
+    /// the file or key: once is enough.
+    const fn filter(self) -> &'static str {
+        match self {
+            Self::Command => "warn,sealwright_server::fault=off",
+            Self::Supervisor | Self::Front | Self::Signer => "warn",
+        }
+    }
 }
 
 /// What an operator can set.
@@ -107,10 +113,10 @@ static STARTED: OnceLock<Started> = OnceLock::new();
 /// Starts the log of this process; called once, first. A filter or format in the environment that cannot be used is
 /// said in the first line, and does not keep the program from its work.
 pub(crate) fn start(process: Process, filter: Option<&str>, format: Option<&str>) {
-    let parsed = parse_filter(filter.unwrap_or(FILTER_DEFAULT));
+    let parsed = parse_filter(filter.unwrap_or(process.filter()));
     let (filter, unusable) = match parsed {
         Ok(filter) => (filter, None),
-        Err(invalid) => (EnvFilter::new(FILTER_DEFAULT), Some(invalid)),
+        Err(invalid) => (EnvFilter::new(process.filter()), Some(invalid)),
     };
     let (format, unknown) = match format.map(Format::from_str) {
         None => (Format::default(), None),

@@ -187,6 +187,48 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
+fn a_file_of_the_signer_that_is_lost_or_no_file_is_refused_by_name_and_nothing_is_signed() {
+    let home = Home::with_keys(PROGRAM, &[ED25519]);
+    let file = home.copy(&fixtures::package("gen_tiny-reserved4096.rpm"));
+    let before = fs::read(&file).unwrap();
+    for name in ["lock", "running", "floors", "operations"] {
+        let path = home.home().join("root").join(name);
+        let aside = home.home().join("aside");
+        fs::rename(&path, &aside).unwrap();
+        let kept_as_lock = ["lock", "running"].contains(&name);
+        if !kept_as_lock {
+            home.run(&["sign", "--key", ED25519.name, "gen_tiny-reserved4096.rpm"])
+                .failed_saying(&[name, "backup"]);
+            assert!(!path.exists(), "{name} was made anew");
+        }
+        let fifo = rustix::fs::FileType::Fifo;
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).unwrap();
+        home.run(&["sign", "--key", ED25519.name, "gen_tiny-reserved4096.rpm"])
+            .failed_saying(&[path.to_str().unwrap(), "is not a regular file"]);
+        fs::rename(&aside, &path).unwrap();
+    }
+    assert_eq!(fs::read(&file).unwrap(), before);
+    home.ok(&["sign", "--key", ED25519.name, "gen_tiny-reserved4096.rpm"]);
+}
+
+#[test]
+fn a_damaged_store_is_one_message() {
+    let home = Home::with_keys(PROGRAM, &[ED25519]);
+    home.copy(&fixtures::package("gen_tiny-reserved4096.rpm"));
+    let store = home.home().join("store/store.db");
+    // The page on which the table of intents begins: the store opens, and the first commit finds it.
+    let page: usize =
+        home.sql("SELECT rootpage FROM sqlite_master WHERE name = 'intents'")[0].parse().unwrap();
+    let mut bytes = fs::read(&store).unwrap();
+    bytes[(page - 1) * 4096..page * 4096].fill(0xff);
+    fs::write(&store, bytes).unwrap();
+    let ran = home.run(&["sign", "--key", ED25519.name, "gen_tiny-reserved4096.rpm"]);
+    ran.failed_saying(&["the store is damaged"]);
+    assert_eq!(ran.text().matches("the store is damaged").count(), 1, "{}", ran.text());
+}
+
+#[test]
 fn another_root_key_opens_nothing_and_says_so() {
     let home = home();
     let other = Home::with_keys(PROGRAM, &[ED25519]);

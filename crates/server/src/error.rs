@@ -122,6 +122,12 @@ impl Error {
             Self::Store(Store::Permissions { .. }) => "Take the permissions of others away with chmod.",
             Self::Store(Store::Busy) => "Wait until the other process has finished, and try again.",
             Self::Store(Store::Full) => "Free some space on the disk that holds the store, and try again.",
+            Self::Store(Store::CannotGrow) => {
+                "Raise the limit of file sizes (ulimit -f), or free some space on the disk that holds the store, and try again."
+            }
+            Self::Store(Store::OtherOwner { .. }) => {
+                "Run it as the owner of the store, or choose another place with SEALWRIGHT_HOME; chown it only if you know why it is theirs."
+            }
             Self::Store(Store::CannotOpen { .. }) => {
                 "Allow more open files (ulimit -n), and see that the folder of the store is yours."
             }

@@ -28,7 +28,7 @@ const fn code(error: &Error) -> Code {
         Error::GenerationChanged { .. } => Code::KeyChanged,
         Error::TooLarge { .. } => Code::LimitExceeded,
         Error::Busy | Error::Overloaded => Code::Overloaded,
-        Error::Full => Code::StoreFull,
+        Error::Full | Error::CannotGrow => Code::StoreFull,
         Error::Closed => Code::ShuttingDown,
         Error::NewerStore { .. } => Code::StoreNewer,
         _ => Code::StoreFailed,
@@ -74,7 +74,11 @@ fn public_text(error: &Error) -> String {
     }
     let has_path = matches!(
         error,
-        Error::Path { .. } | Error::Permissions { .. } | Error::NotAStore { .. } | Error::NewerStore { .. }
+        Error::Path { .. }
+            | Error::Permissions { .. }
+            | Error::OtherOwner { .. }
+            | Error::NotAStore { .. }
+            | Error::NewerStore { .. }
     );
     if has_path { "the store cannot be used".to_owned() } else { error.to_string() }
 }

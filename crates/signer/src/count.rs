@@ -8,8 +8,7 @@
 mod ledger;
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -54,21 +53,24 @@ struct Block {
     skipped: u64,
 }
 
+/// Makes the file, with nothing counted: once, with the keys that it belongs to. Numbers would be used twice if one
+/// that was lost were made anew.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn create(directory: &Path) -> Result<(), Error> {
+    files::replace_private(directory, OPERATIONS_FILE, ledger::TITLE.as_bytes())
+}
+
 impl Counts {
     /// Declares lost what signers before us left open, if none of them lives.
     ///
     /// # Errors
-    /// [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
+    /// [`Error::FileMissing`], [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
     pub(crate) fn open(directory: &Path) -> Result<Self, Error> {
         let _lock = Lock::take(directory)?;
         let path = directory.join(RUNNING_FILE);
-        let running = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(files::failed("open", &path))?;
+        let running = files::open_to_lock(&path)?;
         let alone = rustix::fs::flock(&running, FlockOperation::NonBlockingLockExclusive).is_ok();
         let mut ledger = Ledger::open(directory)?;
         if alone {

@@ -41,10 +41,10 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// A key file is gone, although others of the signer's files are there: a new one would open nothing that was
-    /// sealed before.
+    /// A file is gone, although others of the signer's are there: a new key would open nothing that was sealed before,
+    /// new floors or a new count would deny what was.
     #[error("{missing} is missing in {path}, although {present} is there", path = path.display())]
-    KeyFileMissing {
+    FileMissing {
         /// The directory.
         path: PathBuf,
         /// The file that is gone.
@@ -108,7 +108,7 @@ impl Error {
             Self::File { .. } => Code::SignerStateFailed,
             Self::NotPrivate { .. } => Code::RootKeyUnusable,
             Self::Damaged { .. } => Code::SignerFileDamaged,
-            Self::RootKeyMissing { .. } | Self::KeyFileMissing { .. } => Code::RootKeyMissing,
+            Self::RootKeyMissing { .. } | Self::FileMissing { .. } => Code::RootKeyMissing,
             Self::RootKeyWrong { .. } => Code::RootKeyWrong,
             Self::SelfTest { .. } => Code::SelfTestFailed,
             Self::Confinement { .. } => Code::ConfinementFailed,

@@ -5,6 +5,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
 use crate::error::Error;
 use crate::secret::Secret;
 
@@ -47,7 +49,7 @@ pub(crate) fn check_private_directory(path: &Path) -> Result<(), Error> {
 /// [`Error::NotPrivate`] if others can read it or own it, or if it is no regular file; [`Error::Damaged`] if it is
 /// larger; [`Error::File`].
 pub(crate) fn read_private(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
-    let Some((file, len)) = open_private(path)? else { return Ok(None) };
+    let Some((file, len)) = open_private(path, Links::Refused)? else { return Ok(None) };
     let capacity = usize::try_from(len.min(limit)).unwrap_or_default().saturating_add(1);
     let mut bytes = Vec::with_capacity(capacity);
     let mut bounded = file.take(limit.saturating_add(1));
@@ -63,7 +65,19 @@ pub(crate) fn read_private(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, E
 /// # Errors
 /// Those of [`read_private`]; [`Error::Confinement`].
 pub(crate) fn read_secret(path: &Path, limit: u64) -> Result<Option<Secret>, Error> {
-    let Some((mut file, len)) = open_private(path)? else { return Ok(None) };
+    secret_of(open_private(path, Links::Refused)?, path, limit)
+}
+
+/// The same of a file that somebody else has placed, which may be a link.
+///
+/// # Errors
+/// Those of [`read_secret`].
+pub(crate) fn read_placed_secret(path: &Path, limit: u64) -> Result<Option<Secret>, Error> {
+    secret_of(open_private(path, Links::Followed)?, path, limit)
+}
+
+fn secret_of(opened: Option<(File, u64)>, path: &Path, limit: u64) -> Result<Option<Secret>, Error> {
+    let Some((mut file, len)) = opened else { return Ok(None) };
     let too_large = || Error::Damaged { path: path.to_owned(), reason: "it is too large" };
     let len = usize::try_from(len).ok().filter(|_| len <= limit).ok_or_else(too_large)?;
     let mut read = Ok(());
@@ -75,17 +89,57 @@ pub(crate) fn read_secret(path: &Path, limit: u64) -> Result<Option<Secret>, Err
     Ok(secret)
 }
 
-/// The file and its length.
-fn open_private(path: &Path) -> Result<Option<(File, u64)>, Error> {
-    // Not blocking: a FIFO in its place must not hold us.
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+/// The file and its length; `None` if there is none.
+fn open_private(path: &Path, links: Links) -> Result<Option<(File, u64)>, Error> {
+    open(path, OpenOptions::new().read(true), links)
+}
+
+/// A file of the signer's that is changed in its place; `None` if there is none.
+///
+/// # Errors
+/// [`Error::NotPrivate`], [`Error::File`].
+pub(crate) fn open_to_append(path: &Path) -> Result<Option<File>, Error> {
+    let opened = open(path, OpenOptions::new().read(true).write(true), Links::Refused)?;
+    Ok(opened.map(|(file, _)| file))
+}
+
+/// An empty file that is locked, made where it is missing.
+///
+/// # Errors
+/// [`Error::NotPrivate`], [`Error::File`].
+pub(crate) fn open_to_lock(path: &Path) -> Result<File, Error> {
+    let mut options = OpenOptions::new();
+    // Reading, too: a FIFO that is opened for writing alone waits for a reader, or fails without saying why.
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let opened = open(path, &mut options, Links::Refused)?;
+    opened.map(|(file, _)| file).ok_or_else(|| failed("open", path)(ErrorKind::NotFound.into()))
+}
+
+/// Whether the name of a file may be a link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    /// As a service manager or an operator places a root key.
+    Followed,
+    /// In our own directory there are none.
+    Refused,
+}
+
+/// The one way in which the signer opens a file that was there before: whatever lies in its place, it does not wait
+/// for it, and uses nothing but a private regular file.
+fn open(path: &Path, options: &mut OpenOptions, links: Links) -> Result<Option<(File, u64)>, Error> {
+    let mut flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if links == Links::Refused {
+        flags |= OFlags::NOFOLLOW;
+    }
+    let flags = flags.bits().cast_signed();
+    let not_private = |reason| Err(Error::NotPrivate { path: path.to_owned(), reason });
+    let file = match options.custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(_) if is_of_another_kind(path, links) => return not_private("is not a regular file"),
         Err(error) => return Err(failed("open", path)(error)),
     };
     let metadata = file.metadata().map_err(failed("look at", path))?;
-    let not_private = |reason| Err(Error::NotPrivate { path: path.to_owned(), reason });
     if !metadata.is_file() {
         return not_private("is not a regular file");
     }
@@ -94,6 +148,15 @@ fn open_private(path: &Path) -> Result<Option<(File, u64)>, Error> {
         return not_private("can be read by others; it may have been copied. Use chmod 0600");
     }
     Ok(Some((file, metadata.len())))
+}
+
+/// A link, a socket or a directory does not open at all: the reason is its kind, not what the system says then.
+fn is_of_another_kind(path: &Path, links: Links) -> bool {
+    let metadata = match links {
+        Links::Followed => std::fs::metadata(path),
+        Links::Refused => std::fs::symlink_metadata(path),
+    };
+    metadata.is_ok_and(|metadata| !metadata.is_file())
 }
 
 /// Readable by nobody but its owner. To a user other than root, a credential that a service manager gives by an access
@@ -162,16 +225,10 @@ impl Lock {
     /// Waits for the lock.
     ///
     /// # Errors
-    /// [`Error::File`].
+    /// [`Error::NotPrivate`], [`Error::File`].
     pub(crate) fn take(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("lock");
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed("open", &path))?;
+        let file = open_to_lock(&path)?;
         rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|error| failed("lock", &path)(error.into()))?;
         Ok(Self { _file: file })
@@ -219,20 +276,59 @@ mod tests {
         assert!(!is_private(0o100_440, 0, 0, 0), "root needs no list");
     }
 
+    fn fifo(path: &Path) {
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    }
+
     #[test]
-    fn a_directory_or_fifo_in_place_of_a_file_is_refused_and_does_not_block() {
+    fn what_is_no_regular_file_is_refused_however_it_is_opened_and_does_not_block() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(matches!(read_private(directory.path(), 9), Err(Error::NotPrivate { .. })));
-        let fifo = directory.path().join("fifo");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &fifo,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::from_raw_mode(0o600),
-            0,
-        )
-        .unwrap();
-        assert!(matches!(read_private(&fifo, 9), Err(Error::NotPrivate { .. })));
+        let path = |name: &str| directory.path().join(name);
+        fifo(&path("fifo"));
+        std::fs::create_dir(path("folder")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+        std::fs::write(path("file"), b"x").unwrap();
+        std::fs::set_permissions(path("file"), PermissionsExt::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(path("file"), path("link")).unwrap();
+        std::os::unix::fs::symlink(path("absent"), path("dangling")).unwrap();
+        for name in ["fifo", "folder", "socket", "link", "dangling"] {
+            let path = path(name);
+            let refusals = [
+                read_private(&path, 9).err(),
+                read_secret(&path, 9).err(),
+                open_to_append(&path).err(),
+                open_to_lock(&path).err(),
+            ];
+            for refusal in refusals {
+                assert!(matches!(&refusal, Some(Error::NotPrivate { .. })), "{name}: {refusal:?}");
+            }
+        }
+        assert!(!path("absent").exists(), "made through a link");
+        assert!(
+            read_placed_secret(&path("link"), 9).unwrap().is_some(),
+            "a root key elsewhere may be a link"
+        );
+        assert!(matches!(read_placed_secret(&path("fifo"), 9), Err(Error::NotPrivate { .. })));
+    }
+
+    #[test]
+    fn a_fifo_in_place_of_any_file_of_the_signer_is_refused_by_name() {
+        for name in ["lock", "running", "operations", "floors", "data.key", "root.key"] {
+            let directory = tempfile::tempdir().unwrap();
+            let start = || {
+                crate::root::Root::open(directory.path(), None, true)?;
+                crate::floor::Floors::open(directory.path())?;
+                crate::count::Counts::open(directory.path()).map(drop)
+            };
+            start().unwrap();
+            let path = directory.path().join(name);
+            remove(&path).unwrap();
+            fifo(&path);
+            let error = start().unwrap_err();
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+            assert!(matches!(error, Error::NotPrivate { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use sealwright_proto::status::{Code, Fault};
 
 use crate::error::Error;
 use crate::files::{self, Lock};
-use crate::root::from_hex;
+use crate::root::{from_hex, missing};
 
 /// Name of the file.
 pub(crate) const FLOORS_FILE: &str = "floors";
@@ -49,12 +49,26 @@ struct Stamp {
     size: u64,
 }
 
+/// Makes the file, without a floor: once, with the keys that it belongs to. A database could go back if one that was
+/// lost were made anew.
+///
+/// # Errors
+/// [`Error::File`].
+pub(crate) fn create(directory: &Path) -> Result<(), Error> {
+    files::replace_private(directory, FLOORS_FILE, write(&BTreeMap::new()).as_bytes())
+}
+
 impl Floors {
     /// # Errors
-    /// [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
+    /// [`Error::FileMissing`], [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
     pub(crate) fn open(directory: &Path) -> Result<Self, Error> {
         let floors = Self { directory: directory.to_owned(), known: Mutex::default() };
-        floors.refresh(&mut floors.known.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let mut known = floors.known.lock().unwrap_or_else(PoisonError::into_inner);
+        floors.refresh(&mut known)?;
+        if known.stamp.is_none() {
+            return Err(missing(directory, FLOORS_FILE));
+        }
+        drop(known);
         Ok(floors)
     }
 
@@ -96,7 +110,7 @@ impl Floors {
     /// Reads the file if it is another than the one known.
     fn refresh(&self, known: &mut Known) -> Result<(), Error> {
         let path = self.directory.join(FLOORS_FILE);
-        let stamp = match std::fs::metadata(&path) {
+        let stamp = match std::fs::symlink_metadata(&path) {
             Ok(metadata) => Some(Stamp {
                 inode: metadata.ino(),
                 modified_s: metadata.mtime(),
@@ -170,9 +184,25 @@ mod tests {
         KeyId::parse(&id).unwrap()
     }
 
+    /// As it is when the keys are made.
+    fn directory() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        create(directory.path()).unwrap();
+        directory
+    }
+
+    #[test]
+    fn floors_that_were_lost_do_not_start_again() {
+        let directory = directory();
+        let path = directory.path().join(FLOORS_FILE);
+        std::fs::remove_file(&path).unwrap();
+        assert!(Floors::open(directory.path()).is_err());
+        assert!(!path.exists(), "made anew");
+    }
+
     #[test]
     fn an_older_generation_is_refused_once_a_newer_was_used() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let floors = Floors::open(directory.path()).unwrap();
         for generation in [1, 2, 2, 5] {
             floors.pass(key(1), generation).unwrap();
@@ -185,7 +215,7 @@ mod tests {
 
     #[test]
     fn floors_outlive_the_process_and_are_shared_with_others() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let one = Floors::open(directory.path()).unwrap();
         let two = Floors::open(directory.path()).unwrap();
         two.pass(key(1), 2).unwrap();
@@ -200,7 +230,7 @@ mod tests {
 
     #[test]
     fn many_processes_that_raise_at_once_lose_no_floor() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         std::thread::scope(|scope| {
             for last in 0..8 {
                 let path = directory.path();
@@ -221,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_file_that_vanishes_or_goes_back_while_we_run_lowers_no_floor() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let floors = Floors::open(directory.path()).unwrap();
         floors.pass(key(1), 2).unwrap();
         let path = directory.path().join(FLOORS_FILE);
@@ -235,10 +265,12 @@ mod tests {
 
     #[test]
     fn a_key_that_was_never_renewed_costs_no_write() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
+        let inode = || std::fs::metadata(directory.path().join(FLOORS_FILE)).unwrap().ino();
+        let before = inode();
         let floors = Floors::open(directory.path()).unwrap();
         floors.pass(key(1), 1).unwrap();
-        assert!(!directory.path().join(FLOORS_FILE).exists());
+        assert_eq!(inode(), before, "each write makes a new file");
     }
 
     #[test]
@@ -252,7 +284,7 @@ mod tests {
             format!("{TITLE}\n{}", line.replace(" 2", " 02")),
             line.clone(),
         ] {
-            let directory = tempfile::tempdir().unwrap();
+            let directory = directory();
             files::replace_private(directory.path(), FLOORS_FILE, bad.as_bytes()).unwrap();
             assert!(matches!(Floors::open(directory.path()), Err(Error::Damaged { .. })), "{bad}");
         }

@@ -39,6 +39,7 @@ mod seal;
 mod secret;
 mod self_test;
 mod service;
+mod start;
 mod usage;
 
 use std::path::PathBuf;
@@ -77,7 +78,8 @@ pub struct Walls {
 
 /// Hardens this process, tests every algorithm, opens the root key, shuts itself in ([`confine`]), and serves front:
 /// on a connected socket until front closes it, on a listening one front after front until the process is sent
-/// SIGTERM. Requests in hand are answered before it returns. For a process of its own: the walls stay.
+/// SIGTERM. Requests in hand are answered before it returns. For a process of its own: the walls stay, and it is killed at
+/// once if a front that is connected goes before the files are open (`start.rs`).
 ///
 /// # Errors
 /// Every variant of [`Error`]. What fails before serving is also told to front, as the first message; only a
@@ -87,9 +89,12 @@ pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
     let root = config.root.clone();
     let (keys, socket) = config.split();
     let door = Door::of(socket, &walls.peers)?;
-    let service = process::harden()
-        .and_then(|()| keys.open(Arc::new(SystemClock)))
-        .and_then(|service| confine(&root, walls.landlock, door.listener()).map(|()| service));
+    let start = door.watch_start()?;
+    let service = process::harden().and_then(|()| keys.open(Arc::new(SystemClock)));
+    // Its thread must not live on outside the sandbox.
+    drop(start);
+    let service =
+        service.and_then(|service| confine(&root, walls.landlock, door.listener()).map(|()| service));
     door.serve(service, workers)
 }
 

@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Error;
 use crate::service::Service;
+use crate::start::Watch;
 use crate::{ipc, process};
 
 /// How long a signer that cannot serve stays to tell front why, before it ends and can be started anew.
@@ -84,6 +85,17 @@ impl Door {
                 listener.set_nonblocking(true).map_err(failed("use the listening socket"))?;
                 Ok(Self::Listening(Listening { listener, peers: peers.to_vec(), stop: Stop::on_sigterm()? }))
             }
+        }
+    }
+
+    /// Ends this process if the front that is connected goes before what this returns is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Process`].
+    pub(crate) fn watch_start(&self) -> Result<Option<Watch>, Error> {
+        match self {
+            Self::Connected(socket) => Watch::of(socket).map(Some),
+            Self::Listening(_) => Ok(None),
         }
     }
 

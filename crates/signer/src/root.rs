@@ -1,6 +1,7 @@
 //! Root key and data key. The root key wraps one data key; the data key seals the keys in the database. So the
 //! root key can move (to a TPM, to another file) by wrapping 32 bytes anew. `docs/WIRE.md` has both files.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use aes_gcm_siv::aead::{AeadInOut as _, KeyInit as _};
@@ -8,10 +9,10 @@ use aes_gcm_siv::{Aes256GcmSiv, Nonce, Tag};
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::{Hasher, to_hex};
 
-use crate::count::OPERATIONS_FILE;
+use crate::count::{self, OPERATIONS_FILE};
 use crate::error::Error;
 use crate::files::{self, Lock};
-use crate::floor::FLOORS_FILE;
+use crate::floor::{self, FLOORS_FILE};
 use crate::secret::{Secret, fill_random};
 
 /// Name of the root key's file.
@@ -118,17 +119,17 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Opens the files in `directory`. With `create`, makes the directory and both keys if the signer never had a file
-    /// in it; a key that was lost is not made anew. Several processes may start at once: they agree under the lock.
+    /// Opens the keys in `directory`. With `create`, makes the directory and all its files if the signer never had one
+    /// in it; a file that was lost is not made anew. Several processes may start at once: they agree under the lock.
     /// The root key can lie elsewhere (`root_key`); then it is somebody else's to make.
     ///
     /// # Errors
-    /// [`Error::RootKeyMissing`], [`Error::KeyFileMissing`], [`Error::RootKeyWrong`], [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
+    /// [`Error::RootKeyMissing`], [`Error::FileMissing`], [`Error::RootKeyWrong`], [`Error::Damaged`], [`Error::NotPrivate`], [`Error::File`].
     pub(crate) fn open(directory: &Path, root_key: Option<&Path>, create: bool) -> Result<Self, Error> {
         if create {
             files::create_private_directory(directory)?;
         }
-        if !directory.exists() {
+        if !is_there(directory) {
             return Err(Error::RootKeyMissing { path: directory.to_owned() });
         }
         files::check_private_directory(directory)?;
@@ -159,14 +160,14 @@ impl Root {
 
 const DATA_KEY_ID_DOMAIN: &str = "sealwright data key id";
 
-/// Stands in the directory while its two keys are made. Nothing was sealed before it is gone.
+/// Stands in the directory while its files are made. Nothing was sealed or signed before it is gone.
 const MAKING_FILE: &str = "making-keys";
 
 /// All that the signer keeps in its directory beside locks.
 const FILES: [&str; 4] = [ROOT_KEY_FILE, DATA_KEY_FILE, FLOORS_FILE, OPERATIONS_FILE];
 
-/// Makes root key and data key in the directory, if the signer never had a file in it: for an installation that wants
-/// them before the signer starts.
+/// Makes root key, data key, floors and count in the directory, if the signer never had a file in it: for an
+/// installation that wants them before the signer starts.
 ///
 /// # Errors
 /// [`Error::File`], [`Error::NotPrivate`], [`Error::Random`], [`Error::Confinement`] (no memory can be locked).
@@ -179,7 +180,8 @@ pub fn make_root_key(directory: &Path) -> Result<(), Error> {
 
 fn read_root_key(directory: &Path, elsewhere: Option<&Path>) -> Result<Sealer, Error> {
     let path = elsewhere.map_or_else(|| directory.join(ROOT_KEY_FILE), Path::to_owned);
-    let file = match files::read_secret(&path, FILE_BYTES_MAX)? {
+    let read = if elsewhere.is_some() { files::read_placed_secret } else { files::read_secret };
+    let file = match read(&path, FILE_BYTES_MAX)? {
         Some(file) => file,
         None if elsewhere.is_some() => return Err(Error::RootKeyMissing { path }),
         None => return Err(missing(directory, ROOT_KEY_FILE)),
@@ -188,13 +190,14 @@ fn read_root_key(directory: &Path, elsewhere: Option<&Path>) -> Result<Sealer, E
     Sealer::new("sealwright root key id", key).ok_or(Error::Random)
 }
 
-/// Makes both keys in a directory that has no file of the signer's, or in which their making was interrupted; with a
-/// root key that lies elsewhere, only the data key.
+/// Makes both keys, and floors and count with nothing in them, in a directory that has no file of the signer's, or in
+/// which their making was interrupted; with a root key that lies elsewhere, all but that.
 fn prepare(directory: &Path, root_key: Option<&Path>) -> Result<(), Error> {
     let making = directory.join(MAKING_FILE);
-    if making.exists() {
-        files::remove(&directory.join(ROOT_KEY_FILE))?;
-        files::remove(&directory.join(DATA_KEY_FILE))?;
+    if is_there(&making) {
+        for name in FILES {
+            files::remove(&directory.join(name))?;
+        }
     }
     if present(directory).is_some() {
         return Ok(());
@@ -209,20 +212,27 @@ fn prepare(directory: &Path, root_key: Option<&Path>) -> Result<(), Error> {
         None => Sealer::new("sealwright root key id", create_root_key(directory)?).ok_or(Error::Random)?,
     };
     create_data_key(directory, &root)?;
+    floor::create(directory)?;
+    count::create(directory)?;
     files::remove(&making)?;
     files::sync_directory(directory)
 }
 
 /// A file of the signer's that is there.
 fn present(directory: &Path) -> Option<&'static str> {
-    // A link that leads nowhere is there, too.
-    FILES.into_iter().find(|name| directory.join(name).symlink_metadata().is_ok())
+    FILES.into_iter().find(|name| is_there(&directory.join(name)))
 }
 
-fn missing(directory: &Path, missing: &'static str) -> Error {
+/// A link that leads nowhere is there, and so is what cannot be looked at: opening it says why.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().map_or_else(|error| error.kind() != ErrorKind::NotFound, |_| true)
+}
+
+/// A file of the signer's is not there, and must not be made.
+pub(crate) fn missing(directory: &Path, missing: &'static str) -> Error {
     let path = directory.to_owned();
     match present(directory) {
-        Some(present) => Error::KeyFileMissing { path, missing, present },
+        Some(present) => Error::FileMissing { path, missing, present },
         None => Error::RootKeyMissing { path },
     }
 }
@@ -376,33 +386,60 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_key_file_is_never_made_anew_beside_what_it_belongs_to() {
-        for (lost, beside) in [
-            (ROOT_KEY_FILE, DATA_KEY_FILE),
-            (DATA_KEY_FILE, ROOT_KEY_FILE),
-            (ROOT_KEY_FILE, FLOORS_FILE),
-            (ROOT_KEY_FILE, OPERATIONS_FILE),
-        ] {
-            let (directory, _) = fresh();
-            let path = |name: &str| directory.path().join(name);
-            std::fs::remove_file(path(lost)).unwrap();
-            if beside == FLOORS_FILE || beside == OPERATIONS_FILE {
-                std::fs::remove_file(path(DATA_KEY_FILE)).unwrap();
-                files::replace_private(directory.path(), beside, b"").unwrap();
+    fn a_lost_file_is_never_made_anew_beside_what_it_belongs_to() {
+        let start = |directory: &Path| {
+            Root::open(directory, None, true)?;
+            floor::Floors::open(directory)?;
+            count::Counts::open(directory).map(drop)
+        };
+        for lost in FILES {
+            for beside in FILES.into_iter().filter(|beside| *beside != lost) {
+                let (directory, _) = fresh();
+                let path = |name: &str| directory.path().join(name);
+                std::fs::remove_file(path(lost)).unwrap();
+                let error = start(directory.path()).unwrap_err();
+                assert!(
+                    matches!(error, Error::FileMissing { .. }) && error.to_string().contains(lost),
+                    "{error}"
+                );
+                // And with nothing else left but one.
+                FILES
+                    .into_iter()
+                    .filter(|name| *name != beside)
+                    .for_each(|name| files::remove(&path(name)).unwrap());
+                let error = start(directory.path()).unwrap_err();
+                let text = error.to_string();
+                assert!(matches!(error, Error::FileMissing { .. }) && text.contains(beside), "{text}");
+                assert!(error.advice().contains("from a backup"), "{}", error.advice());
+                assert!(!path(lost).exists(), "{lost} was made anew");
             }
-            let error = Root::open(directory.path(), None, true).err().unwrap();
-            let text = error.to_string();
-            assert!(matches!(error, Error::KeyFileMissing { .. }), "{text}");
-            assert!(text.contains(lost) && text.contains(beside), "{text}");
-            assert!(!path(lost).exists(), "{lost} was made anew");
+        }
+    }
+
+    #[test]
+    fn with_a_root_key_elsewhere_the_rest_is_made_once_and_never_anew() {
+        let (elsewhere, _) = fresh();
+        let root_key = elsewhere.path().join(ROOT_KEY_FILE);
+        for lost in [DATA_KEY_FILE, FLOORS_FILE, OPERATIONS_FILE] {
+            let directory = tempfile::tempdir().unwrap();
+            let start = || {
+                Root::open(directory.path(), Some(&root_key), true)?;
+                floor::Floors::open(directory.path())?;
+                count::Counts::open(directory.path()).map(drop)
+            };
+            start().unwrap();
+            start().unwrap();
+            std::fs::remove_file(directory.path().join(lost)).unwrap();
+            let error = start().unwrap_err();
+            assert!(matches!(error, Error::FileMissing { missing, .. } if missing == lost), "{error}");
         }
     }
 
     #[test]
     fn keys_whose_making_was_interrupted_are_made_again() {
-        for left in [&[][..], &[ROOT_KEY_FILE], &[ROOT_KEY_FILE, DATA_KEY_FILE]] {
+        for left in [&[][..], &[ROOT_KEY_FILE], &[ROOT_KEY_FILE, DATA_KEY_FILE], &FILES[..3], &FILES] {
             let (directory, before) = fresh();
-            for name in [ROOT_KEY_FILE, DATA_KEY_FILE] {
+            for name in FILES {
                 if !left.contains(&name) {
                     std::fs::remove_file(directory.path().join(name)).unwrap();
                 }

@@ -1,13 +1,20 @@
 //! A signer as a process of its own, seen from outside: what `run` gives up at its start. This file is parent and
 //! child: started with an argument, it is the signer.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::arithmetic_side_effects,
+    reason = "tests"
+)]
 
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::FromSigner;
@@ -26,8 +33,36 @@ fn main() {
             .unwrap();
         }
         // Arguments of the test runner, or none.
-        Some(_) | None => the_signer_cannot_be_dumped_traced_or_interrupted_from_the_terminal(),
+        Some(_) | None => {
+            the_signer_cannot_be_dumped_traced_or_interrupted_from_the_terminal();
+            a_signer_that_waits_at_its_start_ends_with_its_front();
+        }
     }
+}
+
+fn a_signer_that_waits_at_its_start_ends_with_its_front() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = std::fs::OpenOptions::new();
+    let lock = options.write(true).create_new(true).mode(0o600).open(directory.path().join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(directory.path()).stdin(Stdio::from(OwnedFd::from(theirs)));
+    let mut child = command.spawn().unwrap();
+    drop((command, ours));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("it waits for the lock, although nobody wants it any more");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(!status.success(), "{status}");
+    drop(lock);
 }
 
 fn the_signer_cannot_be_dumped_traced_or_interrupted_from_the_terminal() {

@@ -50,6 +50,12 @@ pub enum Error {
     /// No space is left where the store is. Free some and ask again; nothing else has to be done.
     #[error("the disk that holds the store is full")]
     Full,
+    /// A file of the store cannot grow, and this process has a limit of file sizes: that, or the disk. The database
+    /// does not say which.
+    #[error(
+        "the files of the store cannot grow: the limit of file sizes is reached (ulimit -f), or the disk that holds the store is full"
+    )]
+    CannotGrow,
     /// Someone renewed the key meanwhile. Read it again and retry.
     #[error("key {name} was changed meanwhile: generation {found}, not {expected}")]
     GenerationChanged {
@@ -130,6 +136,16 @@ pub enum Error {
         /// What is wrong, and what to do.
         reason: &'static str,
     },
+    /// The store is another user's, who could put into it what he likes. Root, too, opens only a store of its own.
+    #[error("{path} belongs to user {owner}, but is opened by user {user}", path = path.display())]
+    OtherOwner {
+        /// The file or folder.
+        path: PathBuf,
+        /// User id of its owner.
+        owner: u32,
+        /// User id of this process.
+        user: u32,
+    },
     /// The store cannot be written: a read-only filesystem or file.
     #[error("the store is read-only")]
     ReadOnly,
@@ -147,6 +163,8 @@ mod code {
     pub(super) const FULL: u32 = 13;
     pub(super) const CANNOT_OPEN: u32 = 14;
     pub(super) const NOT_A_DATABASE: u32 = 26;
+    /// Whole code: a write failed for another reason than a full disk.
+    pub(super) const IO_WRITE: u32 = 10 | (3 << 8);
     /// Whole code: the index of the journal, in shared memory, could not grow.
     pub(super) const IO_SHARED_MEMORY_SIZE: u32 = 10 | (19 << 8);
 }
@@ -161,8 +179,10 @@ impl Error {
             return Self::Closed;
         }
         let code = source.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
-        if code == Some(code::IO_SHARED_MEMORY_SIZE) {
-            return Self::Full;
+        match (code, has_file_size_limit()) {
+            (Some(code::IO_SHARED_MEMORY_SIZE | code::IO_WRITE), true) => return Self::CannotGrow,
+            (Some(code::IO_SHARED_MEMORY_SIZE), false) => return Self::Full,
+            _ => (),
         }
         match code.map(|code| code & 0xff) {
             Some(code::BUSY | code::LOCKED) => Self::Busy,
@@ -180,6 +200,11 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Busy | Self::Closed | Self::Overloaded | Self::GenerationChanged { .. })
     }
+}
+
+/// Whether the system would refuse a write by the size of its file (`EFBIG`). SQLite keeps that number to itself.
+fn has_file_size_limit() -> bool {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.is_some()
 }
 
 /// Names the step for errors of the driver: `query.await.doing("read a key")?`.

@@ -1,8 +1,8 @@
 //! Opening: permissions, the version check that touches nothing, migrations under a lock.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,10 +71,14 @@ fn path_error(doing: &'static str, path: &Path, source: std::io::Error) -> Error
     if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         return Error::Full;
     }
+    if source.kind() == ErrorKind::FileTooLarge {
+        return Error::CannotGrow;
+    }
     Error::Path { doing, path: path.to_owned(), source: Arc::new(source) }
 }
 
-/// Makes the folder (0700) where it is missing; refuses one in which others could replace the file.
+/// Makes the folder (0700) where it is missing; refuses one in which others than its owner, who is ourselves, could
+/// replace the file.
 fn prepare_folder(folder: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .recursive(true)
@@ -82,6 +86,7 @@ fn prepare_folder(folder: &Path) -> Result<(), Error> {
         .create(folder)
         .map_err(|source| path_error("make the folder", folder, source))?;
     let metadata = std::fs::metadata(folder).map_err(|source| path_error("look at", folder, source))?;
+    check_owner(folder, &metadata)?;
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o022 == 0 {
         return Ok(());
@@ -101,12 +106,22 @@ fn prepare_file(path: &Path) -> Result<(), Error> {
         .open(path)
         .map_err(|source| path_error("open the store", path, source))?;
     let metadata = file.metadata().map_err(|source| path_error("look at", path, source))?;
+    check_owner(path, &metadata)?;
     let mode = metadata.permissions().mode() & 0o7777;
     if mode & 0o077 == 0 {
         return Ok(());
     }
     let reason = "the store is open to others; chmod 600 it";
     Err(Error::Permissions { path: path.to_owned(), mode, reason })
+}
+
+/// Ours, also if we are root: what another user can write is not ours to trust.
+fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), Error> {
+    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    if owner == user {
+        return Ok(());
+    }
+    Err(Error::OtherOwner { path: path.to_owned(), owner, user })
 }
 
 async fn lock(path: &Path) -> Result<File, Error> {

@@ -74,7 +74,7 @@ async fn run(pool: SqlitePool, mut queue: mpsc::Receiver<Box<dyn Job>>, commits:
 }
 
 /// Whether the log was told: a failure that lasts gets one line when it starts and one when it ends, however many
-/// callers try meanwhile. Each of them has its answer.
+/// callers try meanwhile. Each of them has its answer, and says it where it is an error; so this is news, and no more.
 #[derive(Default)]
 struct Reported(Option<String>);
 
@@ -86,7 +86,7 @@ impl Reported {
             Err(error) => {
                 let text = error.to_string();
                 if self.0.as_ref() != Some(&text) {
-                    tracing::error!(
+                    tracing::info!(
                         error = error as &dyn std::error::Error,
                         works,
                         "a commit of the store failed"

@@ -12,7 +12,7 @@
 #[path = "store/support.rs"]
 mod support;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use futures_util::future::join_all;
 use sealwright_store::{
@@ -45,6 +45,26 @@ async fn a_store_that_others_can_reach_is_refused_by_name() {
     drop(Store::open(&path).await.unwrap());
     std::fs::set_permissions(path.join("store.db"), PermissionsExt::from_mode(0o640)).unwrap();
     assert!(matches!(Store::open(&path).await, Err(Error::Permissions { mode: 0o640, .. })));
+}
+
+/// Only root can give a file away, and so only root's tests can try this.
+#[tokio::test]
+async fn a_store_of_another_user_is_refused_by_name_to_root_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    drop(Store::open(&path).await.unwrap());
+    for file in [path.clone(), path.join("store.db")] {
+        let ours = file.metadata().unwrap().uid();
+        if std::os::unix::fs::chown(&file, Some(65_534), None).is_err() {
+            assert_ne!(ours, 0, "root can");
+            return;
+        }
+        let Err(error) = Store::open(&path).await else { panic!("opened") };
+        assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+        assert!(matches!(error, Error::OtherOwner { owner: 65_534, .. }), "{error}");
+        std::os::unix::fs::chown(&file, Some(ours), None).unwrap();
+    }
+    drop(Store::open(&path).await.unwrap());
 }
 
 #[tokio::test]

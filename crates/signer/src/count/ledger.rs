@@ -2,9 +2,9 @@
 //! line that a crash cut short was never relied on, and is cut off.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use sealwright_crypto::digest::to_hex;
@@ -13,9 +13,10 @@ use sealwright_proto::names::KeyId;
 use super::OPERATIONS_FILE;
 use crate::error::Error;
 use crate::files;
-use crate::root::from_hex;
+use crate::root::{from_hex, missing};
 
-const TITLE: &str = "sealwright-operations 1\n";
+/// The first line.
+pub(super) const TITLE: &str = "sealwright-operations 1\n";
 /// Bytes of the file, at most: some 500,000 keys.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// From here on a signer that is alone writes it anew.
@@ -64,13 +65,9 @@ pub(super) enum Line {
 
 impl Ledger {
     pub(super) fn open(directory: &Path) -> Result<Self, Error> {
-        let path = directory.join(OPERATIONS_FILE);
-        if files::read_private(&path, FILE_BYTES_MAX)?.is_none() {
-            files::replace_private(directory, OPERATIONS_FILE, TITLE.as_bytes())?;
-        }
         let mut ledger = Self {
             directory: directory.to_owned(),
-            file: open(&path)?,
+            file: open(directory)?,
             read_bytes: 0,
             states: BTreeMap::new(),
         };
@@ -174,7 +171,7 @@ impl Ledger {
             text.push_str(&line.write());
         }
         files::replace_private(&self.directory, OPERATIONS_FILE, text.as_bytes())?;
-        self.file = open(&self.path())?;
+        self.file = open(&self.directory)?;
         self.read_bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
         Ok(())
     }
@@ -270,8 +267,7 @@ impl Line {
     }
 }
 
-fn open(path: &Path) -> Result<File, Error> {
-    let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
-    let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-    opened.map_err(files::failed("open", path))
+fn open(directory: &Path) -> Result<File, Error> {
+    let file = files::open_to_append(&directory.join(OPERATIONS_FILE))?;
+    file.ok_or_else(|| missing(directory, OPERATIONS_FILE))
 }

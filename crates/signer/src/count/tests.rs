@@ -10,13 +10,20 @@ fn key(last: u8) -> KeyId {
     KeyId::parse(&id).unwrap()
 }
 
+/// As it is when the keys are made.
+fn directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    create(directory.path()).unwrap();
+    directory
+}
+
 fn numbers(counts: &Counts, count: usize) -> Vec<u64> {
     (0..count).map(|_| counts.count(key(1), b"packet").unwrap().number).collect()
 }
 
 #[test]
 fn numbers_rise_by_one_over_blocks_and_clean_ends() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let mut all = Vec::new();
     for count in [3, 1500, 1, 0, 600] {
         let counts = Counts::open(directory.path()).unwrap();
@@ -33,7 +40,7 @@ fn numbers_rise_by_one_over_blocks_and_clean_ends() {
 
 #[test]
 fn the_chain_follows_from_reservations_and_packets() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let counts = Counts::open(directory.path()).unwrap();
     let mut chain = start(&[0; 32], key(1), 1, BLOCK);
     for number in 1..=BLOCK {
@@ -60,7 +67,7 @@ const GOLDEN_FIRST: &str = "4b8fa5d4e9b549ae4263131bcd52d6d956b64bf09a7fd1aa1a68
 
 #[test]
 fn a_killed_signer_leaves_a_gap_that_the_next_start_declares() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let killed = Counts::open(directory.path()).unwrap();
     assert_eq!(numbers(&killed, 5), [1, 2, 3, 4, 5]);
     drop(killed);
@@ -73,7 +80,7 @@ fn a_killed_signer_leaves_a_gap_that_the_next_start_declares() {
 
 #[test]
 fn signers_that_live_together_share_no_number_and_declare_each_other_not_lost() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let one = Counts::open(directory.path()).unwrap();
     assert_eq!(numbers(&one, 2), [1, 2]);
     let two = Counts::open(directory.path()).unwrap();
@@ -90,7 +97,7 @@ fn signers_that_live_together_share_no_number_and_declare_each_other_not_lost() 
 
 #[test]
 fn many_threads_and_processes_never_get_one_number_twice() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let seen = Mutex::new(std::collections::BTreeSet::new());
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -114,7 +121,7 @@ fn many_threads_and_processes_never_get_one_number_twice() {
 
 #[test]
 fn a_line_cut_by_a_crash_is_cut_off_and_a_changed_one_stops_the_signer() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let counts = Counts::open(directory.path()).unwrap();
     numbers(&counts, 1);
     counts.close();
@@ -142,7 +149,7 @@ fn a_line_cut_by_a_crash_is_cut_off_and_a_changed_one_stops_the_signer() {
 
 #[test]
 fn a_file_put_back_or_removed_while_we_run_gives_no_number() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let counts = Counts::open(directory.path()).unwrap();
     numbers(&counts, 1);
     let path = directory.path().join(OPERATIONS_FILE);
@@ -155,8 +162,17 @@ fn a_file_put_back_or_removed_while_we_run_gives_no_number() {
 }
 
 #[test]
+fn a_count_that_was_lost_does_not_start_again() {
+    let directory = directory();
+    let path = directory.path().join(OPERATIONS_FILE);
+    std::fs::remove_file(&path).unwrap();
+    assert!(Counts::open(directory.path()).is_err());
+    assert!(!path.exists(), "made anew");
+}
+
+#[test]
 fn a_long_file_is_written_anew_and_says_the_same() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     for _ in 0..400 {
         let counts = Counts::open(directory.path()).unwrap();
         numbers(&counts, 1);
