@@ -6,6 +6,7 @@ mod demo;
 mod duration;
 mod embedded;
 mod failure;
+mod file;
 mod generate;
 mod init;
 mod log;

@@ -63,12 +63,8 @@ pub(super) fn supervised() -> Result<Exit, Failure> {
 
 /// Front as a unit of its own.
 pub(super) fn alone(file: &Path, mut listeners: Listeners) -> Result<Exit, Failure> {
-    let (_, files) = Files::open(file).map_err(refusal)?;
+    let files = Files::read(file, super::log_as_configured).map_err(refusal)?;
     let loaded = files.load().map_err(refusal)?;
-    if environment::log_filter().is_none() {
-        // Checked when it was parsed.
-        let _ = log::change(&loaded.config.log);
-    }
     listeners::bind_missing(&loaded.config, &mut listeners)?;
     let notify = Notify::service_manager(environment::notify_socket().as_deref());
     Start { origin: Origin::Disk(file.to_owned()), files, loaded, listeners, notify }.run()
@@ -157,6 +153,10 @@ impl Running {
                     Asked::Reload => self.reload_from_disk(origin),
                 },
                 taken = origin.taken() => match taken {
+                    // The supervisor has said why.
+                    Ok(Some((files, _))) if files.is_none() => {
+                        self.service.metrics().reloads_refused.increment();
+                    }
                     Ok(Some((files, _))) => self.reload(&files),
                     Ok(None) => return Ok(Exit::Failed),
                     Err(error) => tracing::error!(%error, "what was handed over is not used"),
@@ -200,8 +200,8 @@ impl Running {
             return;
         };
         self.notify.reloading();
-        match Files::open(file) {
-            Ok((_, files)) => self.reload(&files),
+        match Files::read(file, |_| ()) {
+            Ok(files) => self.reload(&files),
             Err(failure) => self.refuse(&failure),
         }
     }
