@@ -32,6 +32,7 @@ const END_MS_MAX: Duration = Duration::from_millis(500);
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.json;
+    let is_service = is_service(&cli.command);
     start_log(&cli.command);
     let outcome = match &cli.command {
         // The key-holding process runs no async runtime.
@@ -54,12 +55,36 @@ fn main() -> ExitCode {
             if json {
                 terminal::json(&failure.view());
             }
-            terminal::err(&format!("sealwright: {}", terminal::safe(&failure.what)));
-            if !failure.advice.is_empty() {
-                terminal::err(&format!("            {}", terminal::safe(&failure.advice)));
+            if is_service && log::is_json() {
+                tracing::error!(reason = failure.what, advice = failure.advice, "ends with a failure");
+            } else {
+                say(&failure);
             }
             failure.exit.into()
         }
+    }
+}
+
+fn say(failure: &Failure) {
+    terminal::err(&format!("sealwright: {}", terminal::safe(&failure.what)));
+    if !failure.advice.is_empty() {
+        terminal::err(&format!("            {}", terminal::safe(&failure.advice)));
+    }
+}
+
+/// Whether standard error is a log, not what a person reads.
+const fn is_service(command: &Command) -> bool {
+    match command {
+        Command::Serve(args) => args.is_service(),
+        Command::Front(_) | Command::Signer(_) => true,
+        Command::Demo(_)
+        | Command::Key(_)
+        | Command::Sign(_)
+        | Command::Verify(_)
+        | Command::Strip(_)
+        | Command::Inspect(_)
+        | Command::Init(_)
+        | Command::Generate(_) => false,
     }
 }
 

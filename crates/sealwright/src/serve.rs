@@ -10,6 +10,7 @@
 
 mod backoff;
 mod channel;
+mod complaint;
 mod config;
 mod files;
 mod front;
@@ -52,6 +53,13 @@ pub(crate) struct FrontArgs {
     /// Ends with the process of this number, which started it.
     #[arg(long, value_name = "PID")]
     parent: Option<u32>,
+}
+
+impl ServeArgs {
+    /// Whether it is a service: it writes a log. Else a person reads what it says.
+    pub(crate) const fn is_service(&self) -> bool {
+        !self.check_config
+    }
 }
 
 /// The body of `serve`.

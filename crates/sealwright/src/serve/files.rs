@@ -198,9 +198,10 @@ impl Files {
         let clients = self.of(Role::Clients)?;
         let text = clients.text()?;
         let parsed = Clients::parse(&text).map_err(|error| {
-            let what = match &error {
-                Error::ClientsSyntax(source) => file::mistake_in(&text, source),
-                _ => Failure::chain(&error),
+            let what = if let Error::ClientsSyntax(source) = &error {
+                file::mistake_in(&text, source)
+            } else {
+                Failure::chain(&error)
             };
             refused(&clients.path, &what, error.advice())
         })?;

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit};
 use sealwright_server::metrics::{Process, listener};
@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::channel::{self, Channel};
+use super::complaint::Complaint;
 use super::files::{Files, Loaded};
 use super::inherit::{Listeners, Name};
 use super::listeners;
@@ -121,7 +122,8 @@ impl Start {
         for socket in listeners.take_tcp(Name::Metrics) {
             observing.spawn(listener::serve(socket, Arc::clone(&observed)));
         }
-        let mut running = Running { service, notify, loaded, is_told: false };
+        let mut running =
+            Running { service, notify, loaded, is_told: false, complaint: Complaint::default() };
         running.until_stopped(&mut signals, &origin, &mut serving).await
     }
 }
@@ -133,6 +135,8 @@ struct Running {
     loaded: Loaded,
     /// Whether READY was said.
     is_told: bool,
+    /// Of not being ready.
+    complaint: Complaint,
 }
 
 impl Running {
@@ -181,14 +185,20 @@ impl Running {
 
     /// The event loop runs, and readiness was asked for a moment ago: that is what a watchdog wants to know.
     fn tell(&mut self, readiness: &Readiness) {
+        let parts: Vec<&'static str> = readiness.reasons().map(|(part, _)| part).collect();
         let reasons: Vec<String> = readiness.reasons().map(|(part, why)| format!("{part}: {why}")).collect();
         if reasons.is_empty() {
             let ready = if self.is_told { "" } else { "READY=1\n" };
             self.is_told = true;
+            if self.complaint.end() {
+                tracing::info!("ready again");
+            }
             self.notify.tell(&format!("{ready}WATCHDOG=1\nSTATUS=ready"));
         } else {
             let reasons = reasons.join("; ");
-            tracing::warn!(reasons, "not ready");
+            if self.complaint.is_due(&parts, Instant::now()) {
+                tracing::warn!(reasons, "not ready");
+            }
             self.notify.tell("WATCHDOG=1");
             self.notify.status(&format!("not ready: {reasons}"));
         }
