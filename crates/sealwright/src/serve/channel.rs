@@ -60,8 +60,10 @@ pub(super) fn hand_over(
         listeners: listening().map(|(name, _)| name).collect(),
     };
     let text = serde_json::to_vec(&handover)?;
+    let copies = files.each().map(Taken::copy).collect::<std::io::Result<Vec<_>>>()?;
+    let copies = copies.iter().map(AsFd::as_fd);
     let descriptors: Vec<BorrowedFd<'_>> =
-        files.each().map(Taken::descriptor).chain(listening().map(|(_, descriptor)| descriptor)).collect();
+        copies.chain(listening().map(|(_, descriptor)| descriptor)).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if text.len() > MESSAGE_BYTES_MAX || !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
@@ -99,7 +101,7 @@ pub(super) fn take(channel: impl AsFd) -> std::io::Result<Option<(Files, Listene
     let missing = || std::io::Error::other("a descriptor is missing");
     let mut files = Vec::new();
     for (role, path) in handover.files {
-        files.push(Taken::received(role, path, descriptors.next().ok_or_else(missing)?));
+        files.push(Taken::received(role, path, descriptors.next().ok_or_else(missing)?)?);
     }
     let mut listeners = Listeners::default();
     for name in handover.listeners {

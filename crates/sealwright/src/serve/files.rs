@@ -1,10 +1,10 @@
-//! The files behind a configuration, as they were read: whole, once, into sealed memory. Whoever read them can hand them
-//! to a process that may not open them itself, and what is in force stays the same whatever becomes of the files. Checked
-//! as a whole, so that a reload takes all of them or none.
+//! The files behind a configuration, as they were read: whole, once, into memory. Whoever read them can hand copies to a
+//! process that may not open them itself, and what is in force stays the same whatever becomes of the files. Checked as a
+//! whole, so that a reload takes all of them or none.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,18 +48,43 @@ pub(super) struct Taken {
     pub(super) role: Role,
     /// Where it lay; for messages.
     pub(super) path: PathBuf,
-    /// Its content of then: memory that nobody can write to any more.
-    content: File,
+    /// Of then.
+    content: Zeroizing<Vec<u8>>,
 }
 
 impl Taken {
     /// One that was handed over.
-    pub(super) fn received(role: Role, path: PathBuf, descriptor: OwnedFd) -> Self {
-        Self { role, path, content: descriptor.into() }
+    ///
+    /// # Errors
+    /// It is not what [`Self::copy`] makes.
+    pub(super) fn received(role: Role, path: PathBuf, copy: OwnedFd) -> std::io::Result<Self> {
+        let copy = File::from(copy);
+        let length = usize::try_from(copy.metadata()?.len()).unwrap_or(usize::MAX);
+        if length > role.bytes_max() {
+            return Err(ErrorKind::FileTooLarge.into());
+        }
+        let mut content = Zeroizing::new(vec![0; length]);
+        copy.read_exact_at(&mut content, 0)?;
+        Ok(Self { role, path, content })
     }
 
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.content.as_fd()
+    /// To be handed over: memory with the content, which nobody can change or cut.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn copy(&self) -> std::io::Result<OwnedFd> {
+        const NAME: &str = "sealwright-file";
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
+            // Before Linux 6.3.
+            Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
+            made => made,
+        };
+        let mut memory = File::from(memory?);
+        memory.write_all(&self.content)?;
+        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&memory, seals)?;
+        Ok(memory.into())
     }
 
     fn read(role: Role, path: &Path) -> Result<Self, Failure> {
@@ -69,27 +94,13 @@ impl Taken {
             let what = format!("can be read by others (mode {:04o})", metadata.mode() & 0o7777);
             return Err(refused(path, &what, "chmod 600 it, and think about whether somebody has read it."));
         }
-        let content = file::read(&opened, role.bytes_max()).and_then(|bytes| sealed(&bytes));
+        let content = file::read(&opened, role.bytes_max());
         let content = content.map_err(|error| unreadable(path, &error))?;
         Ok(Self { role, path: path.to_owned(), content })
     }
 
-    /// The offset is shared with whoever this was handed to: it is not used.
-    fn bytes(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        let read = || {
-            let length = usize::try_from(self.content.metadata()?.len()).unwrap_or(usize::MAX);
-            if length > self.role.bytes_max() {
-                return Err(ErrorKind::FileTooLarge.into());
-            }
-            let mut bytes = Zeroizing::new(vec![0; length]);
-            self.content.read_exact_at(&mut bytes, 0)?;
-            Ok(bytes)
-        };
-        read().map_err(|error: std::io::Error| unreadable(&self.path, &error))
-    }
-
-    fn text(&self) -> Result<String, Failure> {
-        String::from_utf8(self.bytes()?.to_vec())
+    fn text(&self) -> Result<&str, Failure> {
+        std::str::from_utf8(&self.content)
             .map_err(|_| refused(&self.path, "is no text in UTF-8", "Is it the right file?"))
     }
 }
@@ -98,22 +109,6 @@ impl Taken {
 const fn is_open(mode: u32, owner: u32) -> bool {
     let others = if owner == 0 { 0o007 } else { 0o077 };
     mode & others != 0
-}
-
-/// Memory with these bytes, which nobody can change or cut: a descriptor of it is the content itself.
-fn sealed(bytes: &[u8]) -> std::io::Result<File> {
-    const NAME: &str = "sealwright-file";
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memory = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Before Linux 6.3.
-        Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
-        made => made,
-    };
-    let mut memory = File::from(memory?);
-    memory.write_all(bytes)?;
-    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-    rustix::fs::fcntl_add_seals(&memory, seals)?;
-    Ok(memory)
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
@@ -135,7 +130,7 @@ impl Files {
     /// Which file, and why.
     pub(super) fn read(server: &Path, first: impl FnOnce(&Config)) -> Result<Self, Failure> {
         let server = Taken::read(Role::Server, server)?;
-        let config = Config::parse(&server.path, &server.text()?)?;
+        let config = Config::parse(&server.path, server.text()?)?;
         first(&config);
         let mut taken = vec![server];
         for (role, path) in named(&config) {
@@ -179,17 +174,13 @@ impl Files {
     /// The first that is wrong: file, line where there is one, what to do.
     pub(super) fn load(&self) -> Result<Loaded, Failure> {
         let server = self.of(Role::Server)?;
-        let config = Config::parse(&server.path, &server.text()?)?;
-        let crl_pem = match self.0.iter().find(|taken| taken.role == Role::Crl) {
-            Some(taken) => Some(taken.bytes()?.to_vec()),
-            None => None,
-        };
-        let certificate = self.of(Role::Certificate)?;
+        let config = Config::parse(&server.path, server.text()?)?;
+        let crl = self.0.iter().find(|taken| taken.role == Role::Crl);
         let material = Material {
-            certificate_pem: certificate.bytes()?.to_vec(),
-            key_pem: std::mem::take(&mut *self.of(Role::Key)?.bytes()?),
-            client_ca_pem: self.of(Role::ClientCa)?.bytes()?.to_vec(),
-            crl_pem,
+            certificate_pem: self.of(Role::Certificate)?.content.to_vec(),
+            key_pem: self.of(Role::Key)?.content.to_vec(),
+            client_ca_pem: self.of(Role::ClientCa)?.content.to_vec(),
+            crl_pem: crl.map(|taken| taken.content.to_vec()),
         };
         let of_server = |error: Error| {
             refused(&server.path, &format!("[tls] {}", Failure::chain(&error)), error.advice())
@@ -197,9 +188,9 @@ impl Files {
         let tls = server_config(&material).map_err(of_server)?;
         let clients = self.of(Role::Clients)?;
         let text = clients.text()?;
-        let parsed = Clients::parse(&text).map_err(|error| {
+        let parsed = Clients::parse(text).map_err(|error| {
             let what = if let Error::ClientsSyntax(source) = &error {
-                file::mistake_in(&text, source)
+                file::mistake_in(text, source)
             } else {
                 Failure::chain(&error)
             };
@@ -246,11 +237,10 @@ mod tests {
         let taken = Taken::read(Role::Clients, &path).unwrap();
         std::fs::write(&path, "after!").unwrap();
         assert_eq!(taken.text().unwrap(), "before");
-        let handed_over = taken.descriptor().try_clone_to_owned().unwrap();
-        let received = Taken::received(Role::Clients, path, handed_over);
-        assert!(received.content.write_at(b"x", 0).is_err());
-        assert!(received.content.set_len(1).is_err() && received.content.set_len(9).is_err());
-        assert_eq!((received.text().unwrap(), taken.text().unwrap()), ("before".into(), "before".into()));
+        let copy = File::from(taken.copy().unwrap());
+        assert!(copy.write_at(b"x", 0).is_err() && copy.set_len(1).is_err() && copy.set_len(9).is_err());
+        let received = Taken::received(Role::Clients, path, copy.into()).unwrap();
+        assert_eq!(received.text().unwrap(), "before");
     }
 
     #[test]
