@@ -547,7 +547,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__init)
-            opts="-h -V --directory --name --port --client --key --administrator --revoke --renew-server --user-front --user-signer --json --help --version"
+            opts="-h -V --directory --name --port --client --key --administrator --revoke --renew-server --only-names --user-front --user-signer --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -196,7 +196,8 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l revoke -d
 complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l user-front -d 'User that the network side (front) is to run as; root only, together with --user-signer' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l user-signer -d 'User that the signer is to run as' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l administrator -d 'The new client may make, import, renew, enable and disable keys'
-complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l renew-server -d 'Issue a new certificate for the server, over the same key; --name changes its names'
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l renew-server -d 'Issue a new certificate for the server, over the same key, for the names that it has; --name adds one'
+complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l only-names -d 'With --renew-server: the names given by --name are all, and those before are gone'
 complete -c sealwright -n "__fish_sealwright_using_subcommand init" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand init" -s V -l version -d 'Print version'

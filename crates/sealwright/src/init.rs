@@ -47,9 +47,12 @@ pub(crate) struct Args {
     /// Accept none of the certificates any more that this client has by now.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["client", "renew_server"], value_parser = client_name)]
     revoke: Option<String>,
-    /// Issue a new certificate for the server, over the same key; --name changes its names.
+    /// Issue a new certificate for the server, over the same key, for the names that it has; --name adds one.
     #[arg(long, conflicts_with = "client")]
     renew_server: bool,
+    /// With --renew-server: the names given by --name are all, and those before are gone.
+    #[arg(long, requires_all = ["renew_server", "name"])]
+    only_names: bool,
     /// User that the network side (front) is to run as; root only, together with --user-signer.
     #[arg(long, value_name = "USER", requires = "user_signer", conflicts_with_all = ["client", "revoke", "renew_server"])]
     user_front: Option<String>,
@@ -188,7 +191,8 @@ fn add_client<'a>(args: &Args, name: &'a str, mut installation: Installation) ->
 fn revoke(name: &str, mut installation: Installation) -> Result<Report<'_>, Failure> {
     let revoked = installation.revoke(name)?;
     let directory = installation.directory().display().to_string();
-    let lines = vec![format!("revoked    {revoked} certificates of {name}"), reload()];
+    let certificates = if revoked == 1 { "certificate" } else { "certificates" };
+    let lines = vec![format!("revoked    {revoked} {certificates} of {name}"), reload()];
     Ok((
         View { status: "revoked", directory, client: Some(name), revoked: Some(revoked), ..View::none() },
         lines,
@@ -196,10 +200,13 @@ fn revoke(name: &str, mut installation: Installation) -> Result<Report<'_>, Fail
 }
 
 fn renew_server<'a>(args: &Args, mut installation: Installation) -> Result<Report<'a>, Failure> {
-    let issued = installation.renew_server(&args.name)?;
+    let (issued, names) = installation.renew_server(&args.name, args.only_names)?;
     let directory = installation.directory().display().to_string();
-    let lines =
-        vec![format!("renewed    {directory}/tls/server.pem (valid until {})", issued.not_after), reload()];
+    let lines = vec![
+        format!("renewed    {directory}/tls/server.pem (valid until {})", issued.not_after),
+        format!("Names:     {}", names.join(", ")),
+        reload(),
+    ];
     let view = View {
         status: "renewed",
         directory,
@@ -262,6 +269,10 @@ fn default_names() -> Vec<String> {
 
 /// A DNS name or an address.
 fn server_name(text: &str) -> Result<String, String> {
+    // As everybody writes it: ::1, not 0::1.
+    if let Ok(address) = text.parse::<std::net::IpAddr>() {
+        return Ok(address.to_string());
+    }
     let name = rustls_pki_types::ServerName::try_from(text.to_owned());
     name.map(|name| name.to_str().into_owned()).map_err(|_| "a DNS name or an IP address".to_owned())
 }

@@ -137,6 +137,11 @@ pub(crate) fn start(process: Process, filter: Option<&str>, format: Option<&str>
     }
 }
 
+/// Whether lines are for a collector, and errors are among them.
+pub(crate) fn is_json() -> bool {
+    STARTED.get().is_some_and(|started| started.shape.is_json()) && tracing::enabled!(tracing::Level::ERROR)
+}
+
 /// Other settings from now on, as a reload brings them; all of them or none.
 ///
 /// # Errors

@@ -6,6 +6,7 @@ mod demo;
 mod duration;
 mod embedded;
 mod failure;
+mod file;
 mod generate;
 mod init;
 mod log;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Err(said) => return help_or_usage(said),
     };
     let json = cli.json;
+    let is_service = is_service(&cli.command);
     start_log(&cli.command);
     let outcome = match &cli.command {
         // The key-holding process runs no async runtime.
@@ -58,9 +60,10 @@ fn main() -> ExitCode {
             if json {
                 terminal::json(&failure.view());
             }
-            terminal::err(&format!("sealwright: {}", terminal::safe(&failure.what)));
-            if !failure.advice.is_empty() {
-                terminal::err(&format!("            {}", terminal::safe(&failure.advice)));
+            if is_service && log::is_json() {
+                tracing::error!(reason = failure.what, advice = failure.advice, "ends with a failure");
+            } else {
+                say(&failure);
             }
             failure.exit
         }
@@ -108,6 +111,29 @@ fn all_written(exit: Exit) -> Exit {
         terminal::err("            Check where standard output goes. What was done stays done.");
     }
     if exit == Exit::Done { Exit::Failed } else { exit }
+}
+
+fn say(failure: &Failure) {
+    terminal::err(&format!("sealwright: {}", terminal::safe(&failure.what)));
+    if !failure.advice.is_empty() {
+        terminal::err(&format!("            {}", terminal::safe(&failure.advice)));
+    }
+}
+
+/// Whether standard error is a log, not what a person reads.
+const fn is_service(command: &Command) -> bool {
+    match command {
+        Command::Serve(args) => args.is_service(),
+        Command::Front(_) | Command::Signer(_) => true,
+        Command::Demo(_)
+        | Command::Key(_)
+        | Command::Sign(_)
+        | Command::Verify(_)
+        | Command::Strip(_)
+        | Command::Inspect(_)
+        | Command::Init(_)
+        | Command::Generate(_) => false,
+    }
 }
 
 fn with_runtime(cli: Cli) -> Result<Exit, Failure> {

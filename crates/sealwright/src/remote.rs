@@ -12,11 +12,12 @@ use serde::Deserialize;
 use crate::config::{self, NO_HOME_ADVICE, Places};
 use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
+use crate::file;
 
 /// The word for the embedded default in the place of a URL.
 const EMBEDDED: &str = "embedded";
 /// Longest client.toml in bytes.
-const FILE_BYTES_MAX: u64 = 64 << 10;
+const FILE_BYTES_MAX: usize = 64 << 10;
 
 /// Options of every command that needs keys.
 #[derive(Clone, Debug, clap::Args)]
@@ -81,8 +82,8 @@ impl ServerArgs {
                 Some(url) => Err(no_configuration(&url)),
             };
         };
-        let file = parse(&path)?;
-        let urls = match (named, file.server) {
+        let parsed = parse(&path)?;
+        let urls = match (named, parsed.server) {
             (Some(named), _) => named.split(',').map(|url| url.trim().to_owned()).collect(),
             (None, Some(Servers::One(url))) if url == EMBEDDED => return embedded(),
             (None, Some(Servers::One(url))) => vec![url],
@@ -99,9 +100,9 @@ impl ServerArgs {
         // Relative names are relative to the file that has them.
         let base = path.parent().unwrap_or(Path::new("."));
         let credentials = Credentials {
-            ca: base.join(file.ca),
-            certificate: base.join(file.certificate),
-            key: base.join(file.key),
+            ca: base.join(parsed.ca),
+            certificate: base.join(parsed.certificate),
+            key: base.join(parsed.key),
         };
         Ok(Way::Server(addresses, credentials))
     }
@@ -170,12 +171,8 @@ fn no_configuration(url: &str) -> Failure {
 
 fn parse(path: &Path) -> Result<ClientFile, Failure> {
     let wrong = |why: String| unusable(path, &why);
-    let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(wrong(format!("longer than {FILE_BYTES_MAX} bytes")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    toml::from_str(&text).map_err(|error| wrong(error.to_string().trim_end().replace('\n', " ")))
+    let text = file::read_text(path, FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
+    toml::from_str(&text).map_err(|error| wrong(file::mistake_in(&text, &error)))
 }
 
 impl Way {
@@ -289,6 +286,10 @@ mod tests {
             let failure = choose(folder.path(), &text, server).unwrap_err();
             assert_eq!(failure.exit, exit, "{text}: {failure:?}");
         }
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+        let fifo = ServerArgs { server: None, config: Some(fifo) }.choose().unwrap_err();
+        assert!(fifo.what.contains("not a regular file"), "{fifo:?}");
         let gone = ServerArgs { server: None, config: Some(folder.path().join("none.toml")) };
         assert_eq!(gone.choose().unwrap_err().exit, Exit::Unreachable);
     }

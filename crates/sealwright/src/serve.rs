@@ -2,7 +2,7 @@
 //! it has died. `docs/adr/0011-network-service.md` has the reasons.
 //!
 //! ```text
-//! supervisor.rs --sockets, opened files (channel.rs)--> front.rs --connects--> the signer's socket --> signer
+//! supervisor.rs --sockets, files as read (channel.rs)--> front.rs --connects--> the signer's socket --> signer
 //!               <--notices of its state (notify.rs)---
 //! ```
 //!
@@ -10,6 +10,7 @@
 
 mod backoff;
 mod channel;
+mod complaint;
 mod config;
 mod files;
 mod front;
@@ -54,13 +55,19 @@ pub(crate) struct FrontArgs {
     parent: Option<u32>,
 }
 
+impl ServeArgs {
+    /// Whether it is a service: it writes a log. Else a person reads what it says.
+    pub(crate) const fn is_service(&self) -> bool {
+        !self.check_config
+    }
+}
+
 /// The body of `serve`.
 pub(crate) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let inherited = inherit::Listeners::from_service_manager()?;
     let file = config_file(args.config.clone())?;
     if args.check_config {
-        let (_, files) = files::Files::open(&file)?;
-        files.load()?;
+        files::Files::read(&file, |_| ())?.load()?;
         terminal::out(&format!("{}: right, with all files that it names", file.display()));
         return Ok(Exit::Done);
     }
@@ -77,6 +84,14 @@ pub(crate) fn front(args: &FrontArgs) -> Result<Exit, Failure> {
     }
     let inherited = inherit::Listeners::from_service_manager()?;
     front::alone(&config_file(args.config.clone())?, inherited)
+}
+
+/// The log as `server.toml` wants it, unless the environment says how.
+fn log_as_configured(config: &config::Config) {
+    if environment::log_filter().is_none() {
+        // Checked when it was parsed.
+        let _ = crate::log::change(&config.log);
+    }
 }
 
 fn config_file(named: Option<PathBuf>) -> Result<PathBuf, Failure> {

@@ -83,9 +83,18 @@ fn main() {
         // Arguments of the test runner, or none.
         _ => {
             each_thing_that_front_needs_succeeds_and_everything_else_is_refused();
+            passed("each_thing_that_front_needs_succeeds_and_everything_else_is_refused");
             on_a_kernel_without_landlock_root_alone_and_require_sandbox_are_refused_and_others_are_told();
+            passed(
+                "on_a_kernel_without_landlock_root_alone_and_require_sandbox_are_refused_and_others_are_told",
+            );
         }
     }
+}
+
+/// As the runner of other tests says it; what fails ends with a panic.
+fn passed(name: &str) {
+    println!("test {name} ... ok");
 }
 
 fn on_a_kernel_without_landlock_root_alone_and_require_sandbox_are_refused_and_others_are_told() {
@@ -157,14 +166,17 @@ fn each_thing_that_front_needs_succeeds_and_everything_else_is_refused() {
     for trial in NEEDED.iter().chain(NOT_NEEDED) {
         let (control, said) = played("as-it-is", trial);
         assert_eq!(control, Some(SUCCEEDED), "control of {trial}: {said}");
+        passed(&format!("as-it-is::{trial} succeeds"));
     }
     for trial in NEEDED {
         let (shut_in, said) = played("shut-in", trial);
         assert_eq!(shut_in, Some(SUCCEEDED), "{trial}: {said}");
+        passed(&format!("shut-in::{trial} succeeds"));
     }
     for trial in NOT_NEEDED {
         let (shut_in, said) = played("shut-in", trial);
         assert_eq!(shut_in, Some(REFUSED), "{trial}: {said}");
+        passed(&format!("shut-in::{trial} is refused ({})", said.trim()));
     }
     end_of(&mut signer);
 }

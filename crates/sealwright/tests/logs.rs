@@ -123,6 +123,35 @@ fn a_reload_changes_how_lines_look_and_which_there_are() {
     assert!(server.log().lines().any(|line| line.contains("answered") && line.contains("third")));
 }
 
+#[test]
+fn what_ends_a_process_is_an_event_like_any_other_where_the_log_is_json() {
+    let server = Server::new(PROGRAM);
+    server.configure("format =", "format = \"json\"");
+    // Front alone finds that out.
+    fs::write(server.directory().join("store/store.db"), "no database ".repeat(1000)).unwrap();
+    let mut serve = server.serve().spawn().unwrap();
+    server.until("front has failed", || server.log().contains("ends with a failure"));
+    serve.kill().unwrap();
+    serve.wait().unwrap();
+    // And this the supervisor.
+    fs::write(server.directory().join("clients.toml"), "nonsense").unwrap();
+    assert_eq!(server.serve().status().unwrap().code(), Some(1));
+    let log = server.log();
+    let objects: Vec<Value> = log.lines().map(object).collect();
+    for process in ["front", "supervisor"] {
+        let end = objects
+            .iter()
+            .find(|object| object["process"] == process && object["message"] == "ends with a failure");
+        let end = end.unwrap_or_else(|| panic!("{process}: {log}"));
+        assert_eq!(end["level"], "ERROR");
+        for name in ["reason", "advice"] {
+            assert!(end[name].as_str().is_some_and(|text| !text.is_empty()), "{end}");
+        }
+    }
+    assert!(objects.iter().any(|object| object["child"] == "front"), "{log}");
+    assert!(!log.contains("field_"), "no field has the name of another: {log}");
+}
+
 fn object(line: &str) -> Value {
     let object: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     for name in ["time", "level", "process", "target", "message"] {

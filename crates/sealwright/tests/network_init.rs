@@ -165,7 +165,7 @@ fn a_client_is_added_renewed_and_revoked_and_what_a_person_wrote_stays() {
 }
 
 #[test]
-fn a_renewed_server_certificate_has_the_names_before_or_those_given_over_the_same_key() {
+fn a_renewed_server_certificate_keeps_the_key_and_the_names_and_adds_those_given_unless_they_are_all() {
     let site = Site::new(&["--name", "localhost"]);
     let (key, certificate) =
         (site.directory().join("tls/server.key"), site.directory().join("tls/server.pem"));
@@ -183,8 +183,15 @@ fn a_renewed_server_certificate_has_the_names_before_or_those_given_over_the_sam
     };
     assert!(names().contains("DNS:localhost"), "{}", names());
     assert_eq!(site.init(&["--renew-server", "--name", "sign.example"]).code, Some(0));
+    assert!(names().contains("DNS:localhost, DNS:sign.example"), "{}", names());
+    // One that it has is not there twice.
+    assert_eq!(site.init(&["--renew-server", "--name", "sign.example", "--name", "::1"]).code, Some(0));
+    assert_eq!(names().matches("DNS:").count(), 2, "{}", names());
+    let only = site.init(&["--renew-server", "--only-names", "--name", "sign.example", "--name", "0::1"]);
+    assert!(only.text().contains("sign.example, ::1") && !only.text().contains("0::1"), "{}", only.text());
     assert!(names().contains("DNS:sign.example") && !names().contains("localhost"), "{}", names());
-    assert_eq!(registered(&site).iter().filter(|line| line[1] == "server").count(), 3);
+    assert_eq!(site.init(&["--renew-server", "--only-names"]).code, Some(2));
+    assert_eq!(registered(&site).iter().filter(|line| line[1] == "server").count(), 5);
 }
 
 #[test]

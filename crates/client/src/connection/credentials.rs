@@ -1,9 +1,9 @@
 //! What a client shows and trusts: its certificate and key, and the one certificate authority that it believes. There
 //! are no other roots, no TLS below 1.3, no early data, and no way to leave a check out.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,8 +133,13 @@ fn check_dates(path: &Path, chain: &[CertificateDer<'static>]) -> Result<(), Err
 
 fn read(what: &'static str, path: &Path, secrecy: Secrecy) -> Result<Zeroizing<Vec<u8>>, Error> {
     let unreadable = |source| wrong(what, path, CredentialFault::Read(source));
-    let file = File::open(path).map_err(unreadable)?;
+    // A FIFO would keep us waiting for its writer.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
     let facts = file.metadata().map_err(unreadable)?;
+    if !facts.is_file() {
+        return Err(unreadable(std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")));
+    }
     let mode = facts.mode() & 0o7777;
     if secrecy == Secrecy::Secret && is_open(mode, facts.uid(), rustix::process::getuid().as_raw()) {
         return Err(wrong(what, path, CredentialFault::OpenToOthers { mode }));
@@ -159,6 +164,19 @@ const fn is_open(mode: u32, owner: u32, me: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+        for path in [fifo.as_path(), folder.path()] {
+            let refused = read("client key", path, Secrecy::Public).unwrap_err();
+            let is_kind = |source: &std::io::Error| source.kind() == ErrorKind::InvalidInput;
+            let Error::Credential { why: CredentialFault::Read(source), .. } = &refused else { panic!() };
+            assert!(is_kind(source), "{refused:?}");
+        }
+    }
 
     #[test]
     fn a_key_is_for_its_owner_or_for_a_group_that_root_chose() {

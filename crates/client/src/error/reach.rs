@@ -208,7 +208,7 @@ impl Unreached {
                 "Compare the file named by ca in client.toml with the server's tls/ca.pem; if they are the same, somebody else answers."
             }
             Self::OtherName { .. } => {
-                "Use one of these names in the URL, or issue a certificate for this one: sealwright init --renew-server --name NAME."
+                "Use one of these names in the URL, or add this one to them on the server: sealwright init --renew-server --name NAME, then reload it."
             }
             Self::Expired { .. } => "On the server: sealwright init --renew-server, then reload it.",
             Self::NotYetValid { .. } => "Compare the clocks of this machine and the server.",

@@ -13,6 +13,7 @@ use x509_parser::pem::parse_x509_pem;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::file;
 
 /// Validity of the authority in years.
 const AUTHORITY_YEARS: i16 = 10;
@@ -20,6 +21,8 @@ const AUTHORITY_YEARS: i16 = 10;
 const ISSUED_YEARS: i16 = 2;
 /// Days by which a certificate is dated back, so that a clock that is a little behind accepts it.
 const BACKDATED_DAYS: i64 = 1;
+/// Bytes of its files.
+const FILE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a serial number: RFC 5280 section 4.1.2.2 allows 20.
 const SERIAL_BYTES: usize = 16;
 
@@ -78,7 +81,7 @@ impl Authority {
     pub(crate) fn open(folder: &Path) -> Result<Self, Failure> {
         let (certificate, key) = (folder.join("ca.pem"), folder.join("ca.key"));
         let read = |path: &Path| {
-            std::fs::read_to_string(path).map_err(|error| {
+            file::read_text(path, FILE_BYTES_MAX).map_err(|error| {
                 Failure::failed(
                     format!("cannot read {}: {error}", path.display()),
                     "Put the folder ca back where sealwright init made it; nothing else can issue certificates.",

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::config;
 use crate::failure::Failure;
+use crate::file;
 use crate::init::authority::{Authority, Found, Issued, Subject, new_key};
 use crate::init::files::{self, GROUP, PRIVATE_DIRECTORY, PUBLIC, SECRET, cannot, make_directory, write_new};
 use crate::init::register::{self, Clients, Register};
@@ -244,8 +245,14 @@ impl Installation {
         Ok(revoked)
     }
 
-    /// A new certificate over the same key, so that one file changes, in one step.
-    pub(super) fn renew_server(&mut self, names: &[String]) -> Result<Issued, Failure> {
+    /// A new certificate over the same key, so that one file changes, in one step. Who reaches the server by a name that
+    /// it has goes on to, unless `names` shall be all; the first name stays the one that clients are told. Returns the
+    /// names, too.
+    pub(super) fn renew_server(
+        &mut self,
+        names: &[String],
+        are_all: bool,
+    ) -> Result<(Issued, Vec<String>), Failure> {
         let authority = Authority::open(&self.ca())?;
         let mut register = Register::open(&self.ca())?;
         let key_path = self.directory.join("tls/server.key");
@@ -253,12 +260,18 @@ impl Installation {
         let key = rcgen::KeyPair::from_pem(&key).map_err(|_| {
             Failure::failed(format!("{} is damaged", key_path.display()), "Restore it from a backup.")
         })?;
-        let names = if names.is_empty() { self.reached_at()?.0 } else { names.to_vec() };
+        let mut all = if are_all { Vec::new() } else { self.reached_at()?.0 };
+        for name in names {
+            if !all.contains(name) {
+                all.push(name.clone());
+            }
+        }
+        let names = all;
         let subject = Subject::Server(&names);
         let issued = authority.issue(subject, &key)?;
         register.add(subject, &issued)?;
         files::replace(&self.directory.join("tls/server.pem"), issued.certificate_pem.as_bytes())?;
-        Ok(issued)
+        Ok((issued, names))
     }
 
     /// Names of the server's certificate, and its port.
@@ -267,11 +280,13 @@ impl Installation {
         let found = Found::read(&register::read(&certificate)?).filter(|found| !found.names.is_empty());
         let found = found.ok_or_else(|| {
             let what = format!("{} names no server", certificate.display());
-            Failure::failed(what, "Issue it again: sealwright init --renew-server --name NAME.")
+            Failure::failed(what, "Issue it again: sealwright init --renew-server --only-names --name NAME.")
         })?;
         let configuration = self.directory.join("server.toml");
-        let table: toml::Table = register::read(&configuration)?.parse().map_err(|error| {
-            Failure::failed(format!("{}: {error}", configuration.display()), "Mend the file.")
+        let text = register::read(&configuration)?;
+        let table: toml::Table = text.parse().map_err(|error| {
+            let what = format!("{}: {}", configuration.display(), file::mistake_in(&text, &error));
+            Failure::failed(what, "Mend the file.")
         })?;
         let address = table.get("listen").and_then(|listen| listen.get("address")).and_then(|all| all.get(0));
         let port = address.and_then(toml::Value::as_str).and_then(|address| address.rsplit_once(':'));
@@ -320,6 +335,8 @@ fn make_root_key(root: &Path) -> Result<(), Failure> {
         .arg(root)
         .env_clear()
         .envs(config::signer_environment())
+        // What it says is part of what we say.
+        .env_remove("SEALWRIGHT_LOG_FORMAT")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .output()

@@ -2,7 +2,7 @@
 //! appended to; the second is edited as a person would, so that comments and order stay.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,12 @@ use rustix::fs::FlockOperation;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::failure::Failure;
+use crate::file;
 use crate::init::authority::{Issued, Subject};
 use crate::init::files::{self, SECRET, cannot};
 
 /// Longest register or clients.toml that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 16 << 20;
+const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// The open register. It is locked as long as this lives: two calls of `init` do not issue or edit at the same time.
 pub(crate) struct Register {
@@ -40,7 +41,11 @@ impl Register {
     pub(crate) fn open(folder: &Path) -> Result<Self, Failure> {
         let path = folder.join("issued.tsv");
         let open = || {
+            // For reading and writing: so a FIFO does not keep us waiting either.
             let file = OpenOptions::new().read(true).append(true).create(true).mode(SECRET).open(&path)?;
+            if !file.metadata()?.is_file() {
+                return Err(std::io::Error::other("it is not a regular file"));
+            }
             rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
             Ok(file)
         };
@@ -96,16 +101,7 @@ fn parse(line: &str) -> Option<Line> {
 
 /// A text file of limited length.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    let read = || {
-        let mut text = String::new();
-        let file = File::open(path)?;
-        if file.metadata()?.len() > FILE_BYTES_MAX {
-            return Err(std::io::ErrorKind::FileTooLarge.into());
-        }
-        file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-        Ok(text)
-    };
-    read().map_err(|error: std::io::Error| cannot("read", path, &error))
+    file::read_text(path, FILE_BYTES_MAX).map_err(|error| cannot("read", path, &error))
 }
 
 /// clients.toml, being edited.
@@ -118,8 +114,10 @@ impl Clients {
     /// Reads it.
     pub(crate) fn open(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join("clients.toml");
-        let document = read(&path)?.parse::<DocumentMut>().map_err(|error| {
-            let what = format!("{}: {}", path.display(), error.to_string().trim_end().replace('\n', " "));
+        let text = read(&path)?;
+        let document = text.parse::<DocumentMut>().map_err(|error| {
+            let mistake = file::mistake(&text, error.span(), error.message());
+            let what = format!("{}: {mistake}", path.display());
             Failure::failed(what, "Mend the file by hand; nothing was changed.")
         })?;
         Ok(Self { path, document })
@@ -230,6 +228,17 @@ mod tests {
     fn the_file_of_a_new_installation_is_one_that_front_takes() {
         let clients = sealwright_server::clients::Clients::parse(crate::init::text::CLIENTS).unwrap();
         assert_eq!(clients.len(), 1);
+    }
+
+    #[test]
+    fn a_fifo_is_neither_a_register_nor_a_list_of_clients_and_nobody_waits_for_its_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["issued.tsv", "clients.toml"] {
+            let fifo = folder.path().join(name);
+            rustix::fs::mkfifoat(rustix::fs::CWD, fifo, rustix::fs::Mode::RWXU).unwrap();
+        }
+        assert!(Register::open(folder.path()).is_err());
+        assert!(Clients::open(folder.path()).is_err());
     }
 
     #[test]

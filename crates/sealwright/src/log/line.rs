@@ -31,6 +31,10 @@ impl Shape {
         Self { is_json: AtomicBool::new(matches!(format, Format::Json)) }
     }
 
+    pub(super) fn is_json(&self) -> bool {
+        self.is_json.load(Ordering::Relaxed)
+    }
+
     pub(super) fn set(&self, format: Format) {
         self.is_json.store(matches!(format, Format::Json), Ordering::Relaxed);
     }
@@ -97,7 +101,7 @@ where
             message: own.message.as_deref().unwrap_or_default(),
             values: &inner_ones_win(&values),
         };
-        let text = if self.shape.is_json.load(Ordering::Relaxed) { line.json() } else { line.text() };
+        let text = if self.shape.is_json() { line.json() } else { line.text() };
         (self.sink)(text.as_bytes());
     }
 }

@@ -1,5 +1,5 @@
-//! Between supervisor and front: one pair of sockets with whole messages. The supervisor hands sockets and opened files
-//! over; front tells its state, in the words of `sd_notify`. When one of them ends, the other sees it.
+//! Between supervisor and front: one pair of sockets with whole messages. The supervisor hands sockets and files, as
+//! it read them, over; front tells its state, in the words of `sd_notify`. When one of them ends, the other sees it.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 
-use super::files::{Files, Opened, Role};
+use super::files::{Files, Role, Taken};
 use super::inherit::{Listeners, Name};
 use crate::failure::Failure;
 
@@ -56,12 +56,14 @@ pub(super) fn hand_over(
 ) -> std::io::Result<()> {
     let listening = || listeners.into_iter().flat_map(Listeners::each);
     let handover = Handover {
-        files: files.each().map(|opened| (opened.role, opened.path.clone())).collect(),
+        files: files.each().map(|taken| (taken.role, taken.path.clone())).collect(),
         listeners: listening().map(|(name, _)| name).collect(),
     };
     let text = serde_json::to_vec(&handover)?;
+    let copies = files.each().map(Taken::copy).collect::<std::io::Result<Vec<_>>>()?;
+    let copies = copies.iter().map(AsFd::as_fd);
     let descriptors: Vec<BorrowedFd<'_>> =
-        files.each().map(Opened::descriptor).chain(listening().map(|(_, descriptor)| descriptor)).collect();
+        copies.chain(listening().map(|(_, descriptor)| descriptor)).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if text.len() > MESSAGE_BYTES_MAX || !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
@@ -99,7 +101,7 @@ pub(super) fn take(channel: impl AsFd) -> std::io::Result<Option<(Files, Listene
     let missing = || std::io::Error::other("a descriptor is missing");
     let mut files = Vec::new();
     for (role, path) in handover.files {
-        files.push(Opened::received(role, path, descriptors.next().ok_or_else(missing)?));
+        files.push(Taken::received(role, path, descriptors.next().ok_or_else(missing)?)?);
     }
     let mut listeners = Listeners::default();
     for name in handover.listeners {

@@ -93,7 +93,8 @@ impl Config {
     /// With file, line, and what to do.
     pub(super) fn parse(file: &Path, text: &str) -> Result<Self, Failure> {
         let raw: Raw = toml::from_str(text).map_err(|error| {
-            refused(file, &error.to_string(), "Mend the line; docs/howto/serve.md shows a whole file.")
+            let what = crate::file::mistake_in(text, &error);
+            refused(file, &what, "Mend the line; docs/howto/serve.md shows a whole file.")
         })?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let in_base = |path: &Path| base.join(path);
@@ -103,6 +104,7 @@ impl Config {
             let what = format!("[listen] address has more than {ADDRESSES_MAX} addresses");
             return Err(refused(file, &what, "Listen on [::] instead."));
         }
+        check_limits(file, &limits)?;
         let log = log::Settings { format: log.format, filter: log.filter };
         log::check(&log).map_err(|error| {
             refused(file, &format!("[log] {}", Failure::chain(&error)), "Use for example filter = \"info\".")
@@ -129,6 +131,28 @@ impl Config {
 /// A failure that names the file.
 pub(super) fn refused(file: &Path, what: &str, advice: &str) -> Failure {
     Failure::failed(format!("{}: {}", file.display(), what.trim_end()), advice)
+}
+
+/// With none of something nothing is served, and that is not what anybody means. At once is a way to end, though.
+fn check_limits(file: &Path, limits: &Limits) -> Result<(), Failure> {
+    let least_one = [
+        ("connections", limits.connections),
+        ("connections_per_address", limits.connections_per_address),
+        ("handshakes", limits.handshakes),
+        ("handshake_ms", limits.handshake_ms),
+        ("idle_s", limits.idle_s),
+        ("write_stall_s", limits.write_stall_s),
+        ("streams_per_connection", limits.streams_per_connection),
+        ("request_bytes_in_work", limits.request_bytes_in_work),
+    ];
+    match least_one.into_iter().find(|(_, limit)| *limit == 0) {
+        None => Ok(()),
+        Some((name, _)) => Err(refused(
+            file,
+            &format!("[limits] {name} = 0 would serve nobody"),
+            "Set at least 1, or leave it out for its default.",
+        )),
+    }
 }
 
 /// What it tells is not secret, but it is plain HTTP without a check of who asks.
@@ -243,6 +267,57 @@ connections = 12
             let failure = parse(&WHOLE.replace(found, instead)).unwrap_err();
             assert!(failure.what.contains("/etc/sealwright/server.toml"), "{}", failure.what);
             assert!(failure.what.contains("line "), "{}", failure.what);
+        }
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused_by_name_but_an_end_at_once_is_not() {
+        for name in [
+            "connections",
+            "connections_per_address",
+            "handshakes",
+            "handshake_ms",
+            "idle_s",
+            "write_stall_s",
+            "streams_per_connection",
+            "request_bytes_in_work",
+        ] {
+            let failure = parse(&WHOLE.replace("connections = 12", &format!("{name} = 0"))).unwrap_err();
+            assert!(failure.what.contains(&format!("[limits] {name} = 0")), "{}", failure.what);
+        }
+        parse(&WHOLE.replace("connections = 12", "drain_s = 0")).unwrap();
+    }
+
+    /// `docs/howto/serve.md` has every setting of the file; those that may be left out, with the value of then.
+    #[test]
+    fn the_whole_file_of_the_manual_says_every_setting_with_its_default() {
+        let manual = include_str!("../../../../docs/howto/serve.md");
+        let (_, section) = manual.split_once("## server.toml").unwrap();
+        let text: String = section
+            .lines()
+            .skip_while(|line| !line.starts_with("    "))
+            .take_while(|line| line.is_empty() || line.starts_with("    "))
+            .map(|line| format!("{}\n", line.trim_start()))
+            .collect();
+        let config = parse(&text).unwrap();
+        assert_eq!(config.limits, Limits::default());
+        let log = Log::default();
+        assert_eq!(config.log, log::Settings { format: log.format, filter: log.filter });
+        let table: toml::Table = text.parse().unwrap();
+        let limits = table.get("limits").and_then(toml::Value::as_table).unwrap();
+        let debug = format!("{:?}", Limits::default());
+        assert_eq!(limits.len(), debug.matches(": ").count(), "each of {debug}");
+        assert!(config.users.is_some());
+        let (settings, _) = text.split_once("[users]").unwrap();
+        for line in settings.lines().filter(|line| line.contains(" = ")) {
+            let cut = parse(&text.replace(&format!("{line}\n"), ""));
+            match line.split(' ').next().unwrap() {
+                "metrics" | "crl" | "uid" => assert!(cut.is_ok(), "{line}"),
+                _ if line.contains("# default") => {
+                    assert_eq!(format!("{:?}", cut.unwrap()), format!("{config:?}"), "{line}");
+                }
+                _ => assert!(cut.is_err(), "{line}"),
+            }
         }
     }
 

@@ -1,17 +1,24 @@
-//! The files behind a configuration, as open descriptors: whoever opened them can hand them to a process that may not
-//! open them itself. Read and checked as a whole, so that a reload takes all of them or none.
+//! The files behind a configuration, as they were read: whole, once, into memory. Whoever read them can hand copies to a
+//! process that may not open them itself, and what is in force stays the same whatever becomes of the files. Checked as a
+//! whole, so that a reload takes all of them or none.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::io::{ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use sealwright_server::Error;
 use sealwright_server::clients::{CLIENTS_BYTES_MAX, Clients};
 use sealwright_server::tls::{CRL_BYTES_MAX, Material, PEM_BYTES_MAX, Plane, server_config};
+use zeroize::Zeroizing;
 
 use super::config::{BYTES_MAX, Config, refused};
 use crate::failure::Failure;
+use crate::file;
 
 /// What a file is for; in this order they are handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -37,93 +44,123 @@ impl Role {
 }
 
 /// One of them.
-pub(super) struct Opened {
+pub(super) struct Taken {
     pub(super) role: Role,
-    /// As it was opened; for messages.
+    /// Where it lay; for messages.
     pub(super) path: PathBuf,
-    file: File,
+    /// Of then.
+    content: Zeroizing<Vec<u8>>,
 }
 
-impl Opened {
+impl Taken {
     /// One that was handed over.
-    pub(super) fn received(role: Role, path: PathBuf, descriptor: OwnedFd) -> Self {
-        Self { role, path, file: descriptor.into() }
-    }
-
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-
-    fn open(role: Role, path: &Path) -> Result<Self, Failure> {
-        let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-        if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            return Ok(Self { role, path: path.to_owned(), file });
+    ///
+    /// # Errors
+    /// It is not what [`Self::copy`] makes.
+    pub(super) fn received(role: Role, path: PathBuf, copy: OwnedFd) -> std::io::Result<Self> {
+        let copy = File::from(copy);
+        let length = usize::try_from(copy.metadata()?.len()).unwrap_or(usize::MAX);
+        if length > role.bytes_max() {
+            return Err(ErrorKind::FileTooLarge.into());
         }
-        Err(refused(path, "is not a regular file", "Name a file in server.toml."))
+        let mut content = Zeroizing::new(vec![0; length]);
+        copy.read_exact_at(&mut content, 0)?;
+        Ok(Self { role, path, content })
     }
 
-    /// From its start, whoever has read in it.
-    fn read(&self) -> Result<Vec<u8>, Failure> {
-        let limit = self.role.bytes_max();
-        let mut file = &self.file;
-        let mut bytes = Vec::new();
-        // One more than the limit: the parsers refuse it, by the name of their limit.
-        let bounded = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-        let read = file.rewind().and_then(|()| file.take(bounded).read_to_end(&mut bytes));
-        read.map_err(|error| unreadable(&self.path, &error))?;
-        Ok(bytes)
+    /// To be handed over: memory with the content, which nobody can change or cut.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn copy(&self) -> std::io::Result<OwnedFd> {
+        const NAME: &str = "sealwright-file";
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let memory = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
+            // Before Linux 6.3.
+            Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
+            made => made,
+        };
+        let mut memory = File::from(memory?);
+        memory.write_all(&self.content)?;
+        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&memory, seals)?;
+        Ok(memory.into())
     }
 
-    fn text(&self) -> Result<String, Failure> {
-        let bytes = self.read()?;
-        if bytes.len() > self.role.bytes_max() {
-            let what = format!("has more than {} bytes", self.role.bytes_max());
-            return Err(refused(&self.path, &what, "Is it the right file?"));
+    fn read(role: Role, path: &Path) -> Result<Self, Failure> {
+        let opened = file::open(path).map_err(|error| unreadable(path, &error))?;
+        let metadata = opened.metadata().map_err(|error| unreadable(path, &error))?;
+        if role == Role::Key && is_open(metadata.mode(), metadata.uid()) {
+            let what = format!("can be read by others (mode {:04o})", metadata.mode() & 0o7777);
+            return Err(refused(path, &what, "chmod 600 it, and think about whether somebody has read it."));
         }
-        String::from_utf8(bytes)
+        let content = file::read(&opened, role.bytes_max());
+        let content = content.map_err(|error| unreadable(path, &error))?;
+        Ok(Self { role, path: path.to_owned(), content })
+    }
+
+    fn text(&self) -> Result<&str, Failure> {
+        std::str::from_utf8(&self.content)
             .map_err(|_| refused(&self.path, "is no text in UTF-8", "Is it the right file?"))
     }
+}
+
+/// As the client sees its key: what is the user's is for nobody else, and what root shares with a group is meant for it.
+const fn is_open(mode: u32, owner: u32) -> bool {
+    let others = if owner == 0 { 0o007 } else { 0o077 };
+    mode & others != 0
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     refused(
         path,
         &format!("cannot be read: {error}"),
-        "See that it exists and that its owner is the user of the server.",
+        "See that it is there, a regular file, and its owner the user of the server.",
     )
 }
 
 /// A whole set.
-pub(super) struct Files(Vec<Opened>);
+pub(super) struct Files(Vec<Taken>);
 
 impl Files {
-    /// Opens `server.toml` and everything that it names.
+    /// Reads `server.toml` and everything that it names. `first` learns what `server.toml` says before the others are
+    /// read: how to say what is wrong with them.
     ///
     /// # Errors
     /// Which file, and why.
-    pub(super) fn open(server: &Path) -> Result<(Config, Self), Failure> {
-        let server = Opened::open(Role::Server, server)?;
-        let config = Config::parse(&server.path, &server.text()?)?;
-        let mut opened = vec![server];
+    pub(super) fn read(server: &Path, first: impl FnOnce(&Config)) -> Result<Self, Failure> {
+        let server = Taken::read(Role::Server, server)?;
+        let config = Config::parse(&server.path, server.text()?)?;
+        first(&config);
+        let mut taken = vec![server];
         for (role, path) in named(&config) {
-            opened.push(Opened::open(role, path)?);
+            taken.push(Taken::read(role, path)?);
         }
-        Ok((config, Self(opened)))
+        Ok(Self(taken))
     }
 
     /// Those that were handed over.
-    pub(super) const fn received(opened: Vec<Opened>) -> Self {
-        Self(opened)
+    pub(super) const fn received(taken: Vec<Taken>) -> Self {
+        Self(taken)
     }
 
-    pub(super) fn each(&self) -> impl Iterator<Item = &Opened> {
+    /// None at all: the word that a reload was refused before anything was handed over.
+    pub(super) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) const fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = &Taken> {
         self.0.iter()
     }
 
-    /// The directories that must be readable to open them again.
+    /// The directories that must be readable to read them again.
     pub(super) fn directories(&self) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
-        for directory in self.0.iter().filter_map(|opened| opened.path.parent()) {
+        for directory in self.0.iter().filter_map(|taken| taken.path.parent()) {
             if !found.iter().any(|known| known == directory) {
                 found.push(directory.to_owned());
             }
@@ -131,37 +168,39 @@ impl Files {
         found
     }
 
-    /// Reads and checks all of them.
+    /// Parses and checks all of them.
     ///
     /// # Errors
     /// The first that is wrong: file, line where there is one, what to do.
     pub(super) fn load(&self) -> Result<Loaded, Failure> {
         let server = self.of(Role::Server)?;
-        let config = Config::parse(&server.path, &server.text()?)?;
-        let crl_pem = match self.0.iter().find(|opened| opened.role == Role::Crl) {
-            Some(opened) => Some(opened.read()?),
-            None => None,
-        };
-        let certificate = self.of(Role::Certificate)?;
+        let config = Config::parse(&server.path, server.text()?)?;
+        let crl = self.0.iter().find(|taken| taken.role == Role::Crl);
         let material = Material {
-            certificate_pem: certificate.read()?,
-            key_pem: self.of(Role::Key)?.read()?,
-            client_ca_pem: self.of(Role::ClientCa)?.read()?,
-            crl_pem,
+            certificate_pem: self.of(Role::Certificate)?.content.to_vec(),
+            key_pem: self.of(Role::Key)?.content.to_vec(),
+            client_ca_pem: self.of(Role::ClientCa)?.content.to_vec(),
+            crl_pem: crl.map(|taken| taken.content.to_vec()),
         };
-        let of_server = |error: sealwright_server::Error| {
+        let of_server = |error: Error| {
             refused(&server.path, &format!("[tls] {}", Failure::chain(&error)), error.advice())
         };
         let tls = server_config(&material).map_err(of_server)?;
         let clients = self.of(Role::Clients)?;
-        let parsed = Clients::parse(&clients.text()?);
-        let parsed =
-            parsed.map_err(|error| refused(&clients.path, &Failure::chain(&error), error.advice()))?;
+        let text = clients.text()?;
+        let parsed = Clients::parse(text).map_err(|error| {
+            let what = if let Error::ClientsSyntax(source) = &error {
+                file::mistake_in(text, source)
+            } else {
+                Failure::chain(&error)
+            };
+            refused(&clients.path, &what, error.advice())
+        })?;
         Ok(Loaded { config, tls, clients: Arc::new(parsed) })
     }
 
-    fn of(&self, role: Role) -> Result<&Opened, Failure> {
-        let found = self.0.iter().find(|opened| opened.role == role);
+    fn of(&self, role: Role) -> Result<&Taken, Failure> {
+        let found = self.0.iter().find(|taken| taken.role == role);
         found.ok_or_else(|| {
             Failure::failed(format!("the file for {role:?} was not handed over"), "Please report it.")
         })
@@ -184,4 +223,36 @@ fn named(config: &Config) -> impl Iterator<Item = (Role, &Path)> {
         (Role::Clients, config.clients.as_path()),
     ];
     always.into_iter().chain(tls.crl.as_deref().map(|crl| (Role::Crl, crl)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_stays_the_same_whatever_becomes_of_the_file_and_nobody_can_write_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clients.toml");
+        std::fs::write(&path, "before").unwrap();
+        let taken = Taken::read(Role::Clients, &path).unwrap();
+        std::fs::write(&path, "after!").unwrap();
+        assert_eq!(taken.text().unwrap(), "before");
+        let copy = File::from(taken.copy().unwrap());
+        assert!(copy.write_at(b"x", 0).is_err() && copy.set_len(1).is_err() && copy.set_len(9).is_err());
+        let received = Taken::received(Role::Clients, path, copy.into()).unwrap();
+        assert_eq!(received.text().unwrap(), "before");
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused_unless_root_shares_it_with_a_group() {
+        for (mode, owner, is_refused) in [
+            (0o600, 1000, false),
+            (0o640, 1000, true),
+            (0o604, 1000, true),
+            (0o640, 0, false),
+            (0o644, 0, true),
+        ] {
+            assert_eq!(is_open(mode, owner), is_refused, "{mode:o} {owner}");
+        }
+    }
 }

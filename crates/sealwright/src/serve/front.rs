@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit};
 use sealwright_server::metrics::{Process, listener};
@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::channel::{self, Channel};
+use super::complaint::Complaint;
 use super::files::{Files, Loaded};
 use super::inherit::{Listeners, Name};
 use super::listeners;
@@ -63,12 +64,8 @@ pub(super) fn supervised() -> Result<Exit, Failure> {
 
 /// Front as a unit of its own.
 pub(super) fn alone(file: &Path, mut listeners: Listeners) -> Result<Exit, Failure> {
-    let (_, files) = Files::open(file).map_err(refusal)?;
+    let files = Files::read(file, super::log_as_configured).map_err(refusal)?;
     let loaded = files.load().map_err(refusal)?;
-    if environment::log_filter().is_none() {
-        // Checked when it was parsed.
-        let _ = log::change(&loaded.config.log);
-    }
     listeners::bind_missing(&loaded.config, &mut listeners)?;
     let notify = Notify::service_manager(environment::notify_socket().as_deref());
     Start { origin: Origin::Disk(file.to_owned()), files, loaded, listeners, notify }.run()
@@ -125,7 +122,8 @@ impl Start {
         for socket in listeners.take_tcp(Name::Metrics) {
             observing.spawn(listener::serve(socket, Arc::clone(&observed)));
         }
-        let mut running = Running { service, notify, loaded, is_told: false };
+        let mut running =
+            Running { service, notify, loaded, is_told: false, complaint: Complaint::default() };
         running.until_stopped(&mut signals, &origin, &mut serving).await
     }
 }
@@ -137,6 +135,8 @@ struct Running {
     loaded: Loaded,
     /// Whether READY was said.
     is_told: bool,
+    /// Of not being ready.
+    complaint: Complaint,
 }
 
 impl Running {
@@ -157,6 +157,10 @@ impl Running {
                     Asked::Reload => self.reload_from_disk(origin),
                 },
                 taken = origin.taken() => match taken {
+                    // The supervisor has said why.
+                    Ok(Some((files, _))) if files.is_none() => {
+                        self.service.metrics().reloads_refused.increment();
+                    }
                     Ok(Some((files, _))) => self.reload(&files),
                     Ok(None) => return Ok(Exit::Failed),
                     Err(error) => tracing::error!(%error, "what was handed over is not used"),
@@ -181,14 +185,20 @@ impl Running {
 
     /// The event loop runs, and readiness was asked for a moment ago: that is what a watchdog wants to know.
     fn tell(&mut self, readiness: &Readiness) {
+        let parts: Vec<&'static str> = readiness.reasons().map(|(part, _)| part).collect();
         let reasons: Vec<String> = readiness.reasons().map(|(part, why)| format!("{part}: {why}")).collect();
         if reasons.is_empty() {
             let ready = if self.is_told { "" } else { "READY=1\n" };
             self.is_told = true;
+            if self.complaint.end() {
+                tracing::info!("ready again");
+            }
             self.notify.tell(&format!("{ready}WATCHDOG=1\nSTATUS=ready"));
         } else {
             let reasons = reasons.join("; ");
-            tracing::warn!(reasons, "not ready");
+            if self.complaint.is_due(&parts, Instant::now()) {
+                tracing::warn!(reasons, "not ready");
+            }
             self.notify.tell("WATCHDOG=1");
             self.notify.status(&format!("not ready: {reasons}"));
         }
@@ -200,8 +210,8 @@ impl Running {
             return;
         };
         self.notify.reloading();
-        match Files::open(file) {
-            Ok((_, files)) => self.reload(&files),
+        match Files::read(file, |_| ()) {
+            Ok(files) => self.reload(&files),
             Err(failure) => self.refuse(&failure),
         }
     }

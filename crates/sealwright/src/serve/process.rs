@@ -80,7 +80,7 @@ impl Running {
     fn start(kind: Kind, mut command: std::process::Command) -> std::io::Result<Self> {
         command.args(["--parent", &std::process::id().to_string()]);
         let child = Command::from(command).kill_on_drop(true).spawn()?;
-        tracing::info!(process = %kind, pid = child.id(), "started");
+        tracing::info!(child = %kind, pid = child.id(), "started");
         Ok(Self { kind, child, started: Instant::now() })
     }
 
@@ -98,7 +98,7 @@ impl Running {
     pub(super) fn signal(&self, signal: Signal) {
         let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
         if let Some(Err(error)) = pid.map(|pid| rustix::process::kill_process(pid, signal)) {
-            tracing::warn!(process = %self.kind, %error, "a signal was not sent");
+            tracing::warn!(child = %self.kind, %error, "a signal was not sent");
         }
     }
 }

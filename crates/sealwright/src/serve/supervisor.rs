@@ -1,6 +1,7 @@
 //! The parent of front and signer: holds the sockets, starts both, starts each again when it has died, hands files over,
 //! passes states on. It has one thread, holds no key, reads no request, and ends only when it is told to.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use rustix::process::Signal as Number;
 use super::backoff::{Backoff, from_now};
 use super::channel::{self, Channel};
 use super::config::Config;
-use super::files::Files;
+use super::files::{Files, Loaded};
 use super::inherit::Listeners;
 use super::listeners::{self, Lock, SignerSocket};
 use super::notify::{self, Notify};
@@ -47,7 +48,7 @@ struct Supervisor {
     /// `server.toml`.
     file: PathBuf,
     config: Config,
-    /// What is in force: a front that is started again gets these, whatever lies there by then.
+    /// What is in force, as it was read and found good: a front that is started again gets these very bytes.
     files: Files,
     listeners: Listeners,
     socket: SignerSocket,
@@ -92,7 +93,7 @@ impl Slot {
             Ok(running) => (self.running, self.start) = (Some(running), None),
             Err(error) => {
                 let pause = self.backoff.after(Duration::ZERO);
-                tracing::error!(process = %kind, %error, "does not start");
+                tracing::error!(child = %kind, %error, "does not start");
                 self.start = Some(from_now(pause));
             }
         }
@@ -103,7 +104,7 @@ impl Slot {
         let lived = self.running.take().map_or(Duration::ZERO, |running| running.lived());
         let pause = self.backoff.after(lived);
         let (pause_ms, lived_s) = (pause.as_millis(), lived.as_secs());
-        tracing::warn!(process = %kind, %status, lived_s, pause_ms, "ended; it is started again");
+        tracing::warn!(child = %kind, %status, lived_s, pause_ms, "ended; it is started again");
         self.start = Some(from_now(pause));
     }
 
@@ -117,11 +118,8 @@ impl Slot {
 impl Supervisor {
     /// Reads the configuration, and makes what outlives the two processes.
     fn prepare(file: &Path, mut inherited: Listeners) -> Result<Self, Failure> {
-        let (config, files) = Files::open(file)?;
-        if environment::log_filter().is_none() {
-            // Checked when it was parsed.
-            let _ = log::change(&config.log);
-        }
+        let files = Files::read(file, super::log_as_configured)?;
+        let Loaded { config, .. } = files.load()?;
         let users = children(&config)?;
         listeners::make_directory(&config.store, 0o700, users.as_ref().map(|users| &users.front))?;
         let store = Lock::of_directory(&config.store, "the store")?;
@@ -209,7 +207,7 @@ impl Supervisor {
     fn front_ended(&mut self, status: ExitStatus) -> Result<(), Failure> {
         self.channel = None;
         if self.candidate.take().is_some() {
-            self.refuse("front ended during the reload");
+            self.refuse("front ended during the reload", "Ask for the reload again.");
             if std::mem::take(&mut self.again) {
                 self.reload();
             }
@@ -281,41 +279,51 @@ impl Supervisor {
         }
     }
 
-    /// Opens the files of now and hands them to front, which takes or refuses all of them.
+    /// Reads the files of now, checks them as front does, and hands them to it; it takes or refuses all of them. The check
+    /// here is what counts while there is no front, and where front is not to be believed.
     fn reload(&mut self) {
         if self.candidate.is_some() {
             self.again = true;
             return;
         }
         self.notify.reloading();
-        let opened = Files::open(&self.file).and_then(|(config, files)| {
+        let read = Files::read(&self.file, |_| ()).and_then(|files| {
+            let Loaded { config, .. } = files.load()?;
             self.config.check_reload(&config)?;
             Ok((config, files))
         });
-        match (opened, &self.channel) {
-            (Err(failure), _) => {
-                tracing::error!(
-                    reason = failure.what,
-                    advice = failure.advice,
-                    "not reloaded; what was in force stays"
-                );
-                self.refuse(&failure.what);
-            }
-            (Ok((config, files)), Some(channel)) => {
-                match channel::hand_over(channel.descriptor(), &files, None) {
-                    Ok(()) => self.candidate = Some((config, files)),
-                    Err(error) => self.refuse(&error.to_string()),
+        let (config, files) = match read {
+            Ok(read) => read,
+            Err(failure) => {
+                // Front counts it. What it does not get it does not count.
+                if let Some(channel) = &self.channel {
+                    let _ = channel::hand_over(channel.descriptor(), &Files::none(), None);
                 }
+                self.refuse(&failure.what, &failure.advice);
+                return;
             }
-            // The next one starts with them, or says what is wrong.
-            (Ok(candidate), None) => {
-                self.candidate = Some(candidate);
+        };
+        let handed_over = self
+            .channel
+            .as_ref()
+            .map(|channel| channel::hand_over(channel.descriptor(), &files, None))
+            // Its end is about to be noticed.
+            .filter(|handed_over| {
+                !handed_over.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe)
+            });
+        match handed_over {
+            Some(Ok(())) => self.candidate = Some((config, files)),
+            Some(Err(error)) => self.refuse(&error.to_string(), "Ask for the reload again."),
+            None => {
+                tracing::info!("reloaded; the next front starts with it");
+                self.candidate = Some((config, files));
                 self.reloaded(true);
             }
         }
     }
 
-    fn refuse(&mut self, why: &str) {
+    fn refuse(&mut self, why: &str, advice: &str) {
+        tracing::error!(reason = why, advice, "not reloaded; what was in force stays");
         let status = notify::line(&format!("not reloaded, what was in force stays: {why}"));
         self.notify.tell(&format!("READY=1\nSTATUS={status}"));
         self.status = status;

@@ -1,6 +1,7 @@
 //! Configurations that are wrong: said at the start, by file, and nothing is left running.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use sealwright_testkit::server::{Server, children};
 use sealwright_testkit::tools;
@@ -29,6 +30,34 @@ fn check_config_names_the_file_that_is_wrong() {
     server.run(&check).failed_saying(&["tls/server.pem"]);
 }
 
+#[test]
+fn a_fifo_in_the_place_of_a_file_is_refused_and_nobody_waits_for_its_writer() {
+    let server = Server::new(PROGRAM);
+    let file = server.directory().join("server.toml");
+    let check = ["serve", "--check-config", "--config", file.to_str().unwrap()];
+    for name in ["tls/server.pem", "tls/server.key", "tls/ca.pem", "clients.toml", "server.toml"] {
+        let place = server.directory().join(name);
+        let right = fs::read(&place).unwrap();
+        fs::remove_file(&place).unwrap();
+        tools::succeed(std::process::Command::new("mkfifo").arg(&place));
+        server.run(&check).failed_saying(&[name, "not a regular file"]);
+        fs::remove_file(&place).unwrap();
+        fs::write(&place, right).unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    server.ok(&check);
+}
+
+#[test]
+fn a_key_of_the_server_that_others_can_read_is_refused() {
+    let server = Server::new(PROGRAM);
+    let file = server.directory().join("server.toml");
+    let check = ["serve", "--check-config", "--config", file.to_str().unwrap()];
+    let key = server.directory().join("tls/server.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    server.run(&check).failed_saying(&["tls/server.key", "0644", "chmod 600"]);
+}
+
 /// It would say the same at each new start: there is none.
 #[test]
 fn a_wrong_file_at_the_start_ends_serve_and_is_named() {
@@ -38,7 +67,7 @@ fn a_wrong_file_at_the_start_ends_serve_and_is_named() {
     let ended = tools::run(serve.stderr(std::process::Stdio::piped()));
     assert_eq!(ended.status.code(), Some(1));
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(said.contains("clients.toml") && said.contains("--check-config"), "{said}");
+    assert!(said.contains("clients.toml: line 1, column"), "{said}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::fs;
 
 use sealwright_testkit::fixtures::ED25519;
-use sealwright_testkit::server::Server;
+use sealwright_testkit::server::{Server, children};
+use sealwright_testkit::tools;
 
 use super::PROGRAM;
 use super::load::Load;
@@ -100,5 +101,75 @@ fn what_a_reload_cannot_change_is_named() {
     server.signal(server.supervisor(), "HUP");
     let status = server.await_notice("STATUS=not reloaded");
     assert!(status.contains("[store]"), "{status}");
+    assert!(server.stop().success());
+}
+
+/// Written into the very file that was read, as some editors do.
+#[test]
+fn what_is_in_force_is_what_was_read_and_found_good_for_each_front_that_is_started_again() {
+    let mut server = Server::new(PROGRAM);
+    server.start();
+    server.import(ED25519);
+    let file = server.files("a", 1).remove(0);
+    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
+    for name in ["clients.toml", "server.toml", "tls/server.pem", "tls/server.key", "tls/ca.pem"] {
+        let place = server.directory().join(name);
+        let right = fs::read(&place).unwrap();
+        fs::write(&place, "nonsense").unwrap();
+        server.forget_notices();
+        server.signal(server.supervisor(), "HUP");
+        server.await_notice("STATUS=not reloaded");
+        for _ in 0..2 {
+            server.forget_notices();
+            server.signal(server.child("front"), "KILL");
+            server.await_notice("STATUS=ready");
+            server.ok(&sign);
+        }
+        fs::write(&place, right).unwrap();
+    }
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_reload_while_there_is_no_front_is_checked_and_taken_or_refused_as_with_one() {
+    let mut server = Server::new(PROGRAM);
+    server.start();
+    server.import(ED25519);
+    let file = server.files("a", 1).remove(0);
+    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
+    let clients = server.directory().join("clients.toml");
+    let good = fs::read_to_string(&clients).unwrap();
+    for (text, is_taken) in
+        [("nonsense".to_owned(), false), (good.replace("keys = [\"*\"]", "keys = []"), true)]
+    {
+        fs::write(&clients, text).unwrap();
+        server.forget_notices();
+        let (supervisor, front) = (server.supervisor(), server.child("front"));
+        server.signal(supervisor, "STOP");
+        server.signal(front, "KILL");
+        server.until("front has ended", || !children(supervisor).contains(&front));
+        server.signal(supervisor, "HUP");
+        server.signal(supervisor, "CONT");
+        if !is_taken {
+            server.await_notice("STATUS=not reloaded");
+        }
+        server.await_notice("STATUS=ready");
+        assert_eq!(server.run(&sign).code != Some(0), is_taken, "{}", server.log());
+    }
+    assert!(server.log().contains("the next front starts with it"), "{}", server.log());
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_fifo_in_the_place_of_a_file_holds_up_no_reload_and_no_end() {
+    let mut server = Server::new(PROGRAM);
+    server.start();
+    let clients = server.directory().join("clients.toml");
+    fs::remove_file(&clients).unwrap();
+    tools::succeed(std::process::Command::new("mkfifo").arg(&clients));
+    server.forget_notices();
+    server.signal(server.supervisor(), "HUP");
+    let status = server.await_notice("STATUS=not reloaded");
+    assert!(status.contains("not a regular file"), "{status}");
     assert!(server.stop().success());
 }
