@@ -4,7 +4,7 @@
 //! Nothing panics. Edits lie in the file, grow it by no more than was said, and make a file that reads, signs and strips
 //! again. What is stripped has no signature, and stripping it again does nothing. No signature is valid that no key made.
 
-use sealwright_crypto::algorithm::HashAlgorithm;
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyVersion};
 use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::error::Error;
@@ -160,7 +160,12 @@ fn sign(
     assert_eq!(digests(&looked), digests(&looked_after), "signing changed what inspecting shows");
     let stripped = format.strip(&signed).unwrap().unwrap().apply(&signed);
     assert!(format.strip(&stripped).unwrap().is_none());
-    let again = SignOptions { if_signed: IfSigned::Replace, repeat: Repeat::Force, ..options.clone() };
+    // A version 6 key signs version 4 packages only beside what is there.
+    let if_signed = match certificate.fingerprint().version() {
+        KeyVersion::V6 => IfSigned::Add,
+        KeyVersion::V4 => IfSigned::Replace,
+    };
+    let again = SignOptions { if_signed, repeat: Repeat::Force, ..options.clone() };
     let salts = made_up::salts(certificate, options.hash, format.salts_needed(options, certificate));
     let again = format
         .prepare(&signed, &again, certificate, &salts)

@@ -188,3 +188,13 @@ fn a_server_that_cannot_sign_is_live_and_not_ready_and_says_why() {
         page.value("sealwright_signer_restarts_total") >= 1.0 && page.value("sealwright_signer_up") >= 1.0
     });
 }
+
+#[test]
+fn a_reload_that_never_reaches_front_counts_as_refused_too() {
+    let observed = Observed::start();
+    std::fs::write(observed.server.directory().join("clients.toml"), "nonsense").unwrap();
+    assert!(observed.server.signal(observed.server.supervisor(), "HUP"));
+    observed.server.until("it is counted", || {
+        observed.page().value("sealwright_reloads_total{outcome=\"refused\"}") >= 1.0
+    });
+}

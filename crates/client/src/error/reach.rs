@@ -141,7 +141,7 @@ impl Unreached {
         }
         if let CertificateError::NotValidForNameContext { expected, presented } = fault {
             let presented = if presented.is_empty() { "no name".to_owned() } else { names(presented) };
-            return Some(Self::OtherName { expected: expected.to_str().into_owned(), presented });
+            return Some(Self::OtherName { expected: usual(&expected.to_str()), presented });
         }
         let foreign = matches!(fault, CertificateError::UnknownIssuer | CertificateError::BadSignature);
         let purpose = matches!(
@@ -239,13 +239,18 @@ fn names(presented: &[String]) -> String {
     const SHOWN_MAX: usize = 8;
     let bare = |name: &String| {
         let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
-        inner.unwrap_or(name).trim_matches('"').to_owned()
+        usual(inner.unwrap_or(name).trim_matches('"'))
     };
     let mut list: Vec<String> = presented.iter().take(SHOWN_MAX).map(bare).collect();
     if presented.len() > SHOWN_MAX {
         list.push("others".to_owned());
     }
     list.join(", ")
+}
+
+/// An address as everybody writes it: `::1`, where the TLS library says `0::1`.
+fn usual(name: &str) -> String {
+    name.parse::<std::net::IpAddr>().map_or_else(|_| name.to_owned(), |address| address.to_string())
 }
 
 /// Why a file of our credentials cannot be used.
@@ -346,7 +351,7 @@ mod tests {
     fn names_of_a_certificate_are_shown_bare_and_few() {
         let one = |name: &str| vec![name.to_owned()];
         assert_eq!(names(&one("DnsName(\"sign.example\")")), "sign.example");
-        assert_eq!(names(&one("IpAddress(::1)")), "::1");
+        assert_eq!(names(&one("IpAddress(0::1)")), "::1");
         assert!(names(&vec!["x".to_owned(); 9]).ends_with("x, others"));
     }
 
