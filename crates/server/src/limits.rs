@@ -16,13 +16,15 @@ pub struct Limits {
     /// Connections of one address at once; for IPv6, of one /64. Less than [`Self::connections`] where one machine
     /// must not be able to take all.
     pub connections_per_address: u32,
+    /// Connections of one client (name in its certificate) at once.
+    pub connections_per_client: u32,
     /// Handshakes in work at once; a quarter of them for one address. Further connections wait, as bare sockets.
     pub handshakes: u32,
     /// Milliseconds for the first byte of a peer, and again from there for its handshake.
     pub handshake_ms: u32,
     /// Seconds after which a connection without any request is asked to leave.
     pub idle_s: u32,
-    /// Seconds that a peer may take nothing of what is sent to it, or be in the middle of a large message.
+    /// Seconds that a peer may take nothing of what is sent to it, or be in the middle of a message.
     pub write_stall_s: u32,
     /// Requests (HTTP/2 streams) of one connection at once.
     pub streams_per_connection: u32,
@@ -36,7 +38,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
-            connections_per_address: 10_000,
+            connections_per_address: 2_500,
+            connections_per_client: 1_000,
             handshakes: 256,
             handshake_ms: 10_000,
             idle_s: 900,

@@ -36,6 +36,7 @@ mod admission;
 mod arrivals;
 mod connection;
 mod handler;
+mod shares;
 mod stall;
 
 pub(crate) use arrivals::{Total as Arrivals, total as arrivals};
@@ -77,6 +78,9 @@ struct Inner {
     limits: Limits,
     tables: Arc<ArcSwap<Tables>>,
     admission: admission::Admission,
+    shares: Arc<shares::Shares>,
+    /// Changes with each reload.
+    reloads: tokio::sync::watch::Sender<()>,
 }
 
 impl Service {
@@ -89,13 +93,15 @@ impl Service {
             front,
             admission: admission::Admission::new(&limits),
             limits,
+            shares: Arc::default(),
+            reloads: tokio::sync::watch::Sender::new(()),
             tables: Arc::new(ArcSwap::from_pointee(tables)),
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Exchanges certificates and clients, both at once. Connections that are open stay, with the new tables in force
-    /// from their next call or group on. If the files of TLS are the same as before, tickets stay good.
+    /// from their next call or group on; those of clients that may nothing any more are closed within seconds. If the files of TLS are the same as before, tickets stay good.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "the service keeps it; whoever made it is done with it"
@@ -110,6 +116,7 @@ impl Service {
             };
             Arc::new(Tables { plane, plane_number, clients: Arc::clone(&clients) })
         });
+        self.inner.reloads.send_replace(());
     }
 
     /// Accepts connections until [`Self::drain`] is called. Several listeners may be served at once.
@@ -163,8 +170,12 @@ where
 {
     let caller = Caller::known(principal, front.inner.phase.subscribe());
     let activity = Arc::default();
-    let budget = arrivals::Budget::new(Arc::clone(&front.inner.arrivals), Limits::default().stall());
-    let handler = handler::Handler::new(grpc::routes(front), caller, activity, budget);
+    let budget = arrivals::Budget::new(
+        arrivals::of_client(),
+        Arc::clone(&front.inner.arrivals),
+        Limits::default().stall(),
+    );
+    let handler = handler::Handler::new(front.clone(), grpc::routes(front), caller, activity, budget);
     let mut http = http2(&Limits::default());
     // Both ends may have stood still together (Ctrl-Z): that is no peer that is gone.
     http.keep_alive_interval(None);

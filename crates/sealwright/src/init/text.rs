@@ -54,6 +54,7 @@ root = \"root\"                        # the root key: for the signer alone
 {uid}require_sandbox = false              # true: nothing is signed on a kernel without Landlock
 
 # [limits]                           # docs/howto/serve.md lists them, with their defaults
+# connections_per_client = 1000      # of one name in a certificate, at once
 
 [log]
 format = \"text\"                      # or \"json\"

@@ -1,7 +1,8 @@
 //! Messages on their way in. What has been read of a message that is not complete lies in memory, and a peer could begin
 //! a large one on each of its streams and never go on. So the bytes of a message over [`SMALL_BYTES_MAX`] are taken from
-//! the peer only with a place: one a connection, and together no more bytes than a budget. Until then they stay with the
-//! peer (HTTP/2 flow control). Who holds a place and stops sending loses the stream.
+//! the peer only with a place: one a connection, [`LARGE_PER_CLIENT_MAX`] a client, and [`LARGE_MESSAGES_MAX`] together.
+//! Until then they stay with the peer (HTTP/2 flow control). Any message that was begun has to be complete in time, a
+//! large one sooner while all places are taken; otherwise the stream is lost.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes of a message that need no place: all groups of midstates but the largest.
 pub(super) const SMALL_BYTES_MAX: usize = 16 << 10;
@@ -27,33 +28,49 @@ pub(crate) type Total = Arc<Semaphore>;
 /// Room for so many large messages of all connections.
 const LARGE_MESSAGES_MAX: usize = 16;
 
+/// Room for so many of one client, over all its connections: one that is slow holds up itself.
+const LARGE_PER_CLIENT_MAX: usize = 2;
+
+/// While all places are taken, a large message has to be complete after this part of the usual time.
+const HURRY: u32 = 3;
+
 pub(crate) fn total() -> Total {
     Arc::new(Semaphore::new(LARGE_MESSAGES_MAX))
+}
+
+/// The places of one client, over all its connections.
+pub(super) fn of_client() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(LARGE_PER_CLIENT_MAX))
 }
 
 /// The places of one connection.
 #[derive(Clone)]
 pub(super) struct Budget {
     of_connection: Arc<Semaphore>,
+    of_client: Arc<Semaphore>,
     total: Total,
-    /// A large message has to be complete after this.
+    /// A message has to be complete after this.
     time: Duration,
 }
 
 impl Budget {
-    pub(super) fn new(total: Total, time: Duration) -> Self {
-        Self { of_connection: Arc::new(Semaphore::new(1)), total, time }
+    pub(super) fn new(of_client: Arc<Semaphore>, total: Total, time: Duration) -> Self {
+        Self { of_connection: Arc::new(Semaphore::new(1)), of_client, total, time }
     }
 
-    async fn place(self) -> io::Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)> {
+    async fn place(self) -> io::Result<Permits> {
         let closed = |_| io::Error::other("the server is stopping");
         let of_connection = self.of_connection.acquire_owned().await.map_err(closed)?;
+        let of_client = self.of_client.acquire_owned().await.map_err(closed)?;
         let of_all = self.total.acquire_owned().await.map_err(closed)?;
-        Ok((of_connection, of_all))
+        Ok([of_connection, of_client, of_all])
     }
 }
 
-type Waiting = Pin<Box<dyn Future<Output = io::Result<(OwnedSemaphorePermit, OwnedSemaphorePermit)>> + Send>>;
+/// Of the connection, the client and all; taken in this order, so that who waits for his own keeps none of all.
+type Permits = [OwnedSemaphorePermit; 3];
+
+type Waiting = Pin<Box<dyn Future<Output = io::Result<Permits>> + Send>>;
 
 /// The body of one request, as its messages are let through.
 pub(super) struct Arriving<B> {
@@ -66,20 +83,32 @@ pub(super) struct Arriving<B> {
     /// Bytes of the message that are still to come; 0 before its prefix is complete.
     left: usize,
     place: Place,
+    /// Since a message was waited for that has begun; only then.
+    late: Option<Late>,
+}
+
+struct Late {
+    begun: Instant,
+    next: Pin<Box<Sleep>>,
 }
 
 enum Place {
     NotNeeded,
     Waiting(Waiting),
-    Taken(
-        #[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, OwnedSemaphorePermit),
-        Pin<Box<Sleep>>,
-    ),
+    Taken(#[expect(dead_code, reason = "held")] Permits),
 }
 
 impl<B> Arriving<B> {
     pub(super) const fn new(body: B, budget: Budget) -> Self {
-        Self { body, budget, held: Bytes::new(), prefix: Vec::new(), left: 0, place: Place::NotNeeded }
+        Self {
+            body,
+            budget,
+            held: Bytes::new(),
+            prefix: Vec::new(),
+            left: 0,
+            place: Place::NotNeeded,
+            late: None,
+        }
     }
 
     /// Takes what is held up to the end of a prefix, and asks for a place by it.
@@ -107,6 +136,7 @@ impl<B> Arriving<B> {
         self.left = self.left.saturating_sub(part.len());
         if self.left == 0 {
             self.place = Place::NotNeeded;
+            self.late = None;
         }
         Some(part)
     }
@@ -114,19 +144,33 @@ impl<B> Arriving<B> {
     fn poll_place(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Place::Waiting(waiting) = &mut self.place {
             let taken = ready!(waiting.as_mut().poll(context))?;
-            self.place = Place::Taken(taken, Box::pin(sleep(self.budget.time)));
+            self.place = Place::Taken(taken);
+            // The wait was not the peer's fault.
+            self.late = None;
         }
         Poll::Ready(Ok(()))
     }
 
-    /// An error once a large message has taken too long.
+    /// An error once a message that has begun has taken too long.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
-        match &mut self.place {
-            Place::Taken(_, time) => {
-                ready!(time.as_mut().poll(context));
-                Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "a large message did not arrive in time"))
+        if self.left == 0 && self.prefix.is_empty() {
+            self.late = None;
+            return Poll::Pending;
+        }
+        let step = self.budget.time.checked_div(HURRY).unwrap_or_default().max(Duration::from_millis(1));
+        let late =
+            self.late.get_or_insert_with(|| Late { begun: Instant::now(), next: Box::pin(sleep(step)) });
+        loop {
+            ready!(late.next.as_mut().poll(context));
+            let others_wait =
+                matches!(self.place, Place::Taken(_)) && self.budget.total.available_permits() == 0;
+            if others_wait || late.begun.elapsed() >= self.budget.time {
+                return Poll::Ready(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "a message did not arrive in time",
+                ));
             }
-            Place::NotNeeded | Place::Waiting(_) => Poll::Pending,
+            late.next.set(sleep(step));
         }
     }
 }
@@ -204,7 +248,7 @@ mod tests {
     }
 
     fn budget() -> Budget {
-        Budget::new(total(), Duration::from_secs(60))
+        Budget::new(of_client(), total(), Duration::from_secs(60))
     }
 
     #[tokio::test]
@@ -248,22 +292,53 @@ mod tests {
         assert_eq!(second.frame().await.unwrap().unwrap().into_data().unwrap().len(), PREFIX_BYTES);
     }
 
-    #[tokio::test]
-    async fn a_large_message_that_does_not_end_in_time_fails_and_a_small_one_does_not() {
-        let budget = Budget::new(total(), Duration::from_millis(10));
-        for (len, fails) in [(SMALL_BYTES_MAX + 1, true), (SMALL_BYTES_MAX, false)] {
-            let begun = Bytes::from(message(len)).slice(..100);
-            let (_open, begun) = body(vec![begun]);
-            let mut arriving = Arriving::new(begun, budget.clone());
-            let failed = async {
-                while let Some(frame) = arriving.frame().await {
-                    if frame.is_err() {
-                        return;
-                    }
+    /// Whether it fails, and does not go on waiting.
+    async fn fails(parts: Vec<Bytes>, budget: &Budget) -> bool {
+        let (_open, begun) = body(parts);
+        let mut arriving = Arriving::new(begun, budget.clone());
+        let failed = async {
+            while let Some(frame) = arriving.frame().await {
+                if frame.is_err() {
+                    return;
                 }
-            };
-            let failed = tokio::time::timeout(Duration::from_millis(300), failed).await.is_ok();
-            assert_eq!(failed, fails, "{len}");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(1), failed).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_message_that_does_not_end_in_time_fails_and_a_pause_between_messages_does_not() {
+        let budget = Budget::new(of_client(), total(), Duration::from_millis(10));
+        for len in [SMALL_BYTES_MAX + 1, SMALL_BYTES_MAX, 200] {
+            assert!(fails(vec![Bytes::from(message(len)).slice(..100)], &budget).await, "{len}");
+            assert!(fails(vec![Bytes::from(message(len)).slice(..3)], &budget).await, "{len}");
+            assert!(!fails(vec![Bytes::from(message(len))], &budget).await, "{len}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_large_message_has_less_time_while_all_places_are_taken() {
+        let all = total();
+        let half = || vec![Bytes::from(message(SMALL_BYTES_MAX + 1)).slice(..100)];
+        let budget = Budget::new(of_client(), Arc::clone(&all), Duration::from_secs(2));
+        assert!(!fails(half(), &budget).await);
+        let others = u32::try_from(LARGE_MESSAGES_MAX - 1).unwrap();
+        let _others = all.acquire_many(others).await.unwrap();
+        assert!(fails(half(), &budget).await);
+    }
+
+    #[tokio::test]
+    async fn one_client_holds_a_few_of_the_places_however_many_connections_it_has() {
+        let (all, client) = (total(), of_client());
+        let mut held = Vec::new();
+        for _ in 0..LARGE_PER_CLIENT_MAX {
+            let budget = Budget::new(Arc::clone(&client), Arc::clone(&all), Duration::from_secs(60));
+            held.push(budget.place().await.unwrap());
+        }
+        let another = Budget::new(client, Arc::clone(&all), Duration::from_secs(60));
+        assert!(tokio::time::timeout(Duration::from_secs(1), another.place()).await.is_err());
+        assert_eq!(all.available_permits(), LARGE_MESSAGES_MAX - LARGE_PER_CLIENT_MAX);
+        let other_client = Budget::new(of_client(), all, Duration::from_secs(60));
+        assert!(other_client.place().await.is_ok());
     }
 }

@@ -24,6 +24,9 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long a connection that was asked to leave may stay without a request.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether the client of a connection may still do something.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
 /// Serves it until it ends, in a task of its own.
 pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
     let mut phase = inner.front.inner.phase.subscribe();
@@ -57,9 +60,17 @@ async fn establish(
     let (limits, metrics) = (&inner.limits, &inner.front.inner.metrics);
     let time = limits.handshake();
     // Who says nothing takes no place.
-    if timeout(time, socket.readable()).await.is_err() {
-        metrics.handshake(Handshake::TimedOut);
-        return None;
+    // A new socket counts as readable until somebody has tried to read it, so this looks for the byte itself.
+    match timeout(time, socket.peek(&mut [0; 1])).await {
+        Ok(Ok(1..)) => (),
+        Ok(Ok(0) | Err(_)) => {
+            metrics.handshake(Handshake::Failed);
+            return None;
+        }
+        Err(_) => {
+            metrics.handshake(Handshake::TimedOut);
+            return None;
+        }
     }
     let Ok(Some(place)) = timeout(WAIT_MAX, inner.admission.place(admitted)).await else {
         metrics.closed(Closed::Handshakes);
@@ -102,6 +113,25 @@ async fn quiet(activity: &Activity) {
     activity.idle(LEAVE_MAX).await;
 }
 
+/// Waits until the client may nothing, and has had a while for its next call, which is told why.
+async fn lost(caller: &Caller, mut reloads: watch::Receiver<()>) {
+    loop {
+        if caller.principal().is_err() {
+            sleep(LEAVE_MAX).await;
+            if caller.principal().is_err() {
+                return;
+            }
+        }
+        // A certificate also ends without a reload. Nobody left to reload leaves the time.
+        let _ = timeout(LOOK_EVERY, async {
+            if reloads.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+        .await;
+    }
+}
+
 /// HTTP/2 until the peer, idleness or the end of the service ends it.
 async fn serve(
     inner: &Arc<Inner>,
@@ -111,14 +141,35 @@ async fn serve(
 ) {
     let limits = &inner.limits;
     let caller = Caller::peer(peer, Arc::clone(&inner.tables), phase.clone());
+    let Some(share) = inner.shares.take(caller.claimed_name(), limits.connections_per_client) else {
+        inner.front.inner.metrics.closed(Closed::Connections);
+        tracing::info!(principal = caller.claimed_name(), "a client has as many connections as it may");
+        return;
+    };
     let activity = Arc::new(Activity::default());
-    let budget = arrivals::Budget::new(Arc::clone(&inner.front.inner.arrivals), limits.stall());
-    let handler = handler::Handler::new(inner.routes.clone(), caller, Arc::clone(&activity), budget);
+    let budget = arrivals::Budget::new(
+        Arc::clone(&share.large),
+        Arc::clone(&inner.front.inner.arrivals),
+        limits.stall(),
+    );
+    let handler = handler::Handler::new(
+        inner.front.clone(),
+        inner.routes.clone(),
+        caller.clone(),
+        Arc::clone(&activity),
+        budget,
+    );
     let http = http2(limits).serve_connection(TokioIo::new(stream), handler);
     tokio::pin!(http);
+    let reloads = inner.reloads.subscribe();
+    let mut is_lost = false;
     let ended = tokio::select! {
         biased;
         ended = http.as_mut() => Some(ended),
+        () = lost(&caller, reloads) => {
+            is_lost = true;
+            None
+        }
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => None,
         () = activity.idle(limits.idle()) => {
             inner.front.inner.metrics.closed(Closed::Idle);
@@ -138,6 +189,8 @@ async fn serve(
                     return;
                 }
                 () = quiet(&activity) => return,
+                // What it has begun is recorded, and ends without it.
+                () = sleep(LEAVE_MAX), if is_lost => return,
             }
         }
     };

@@ -1,4 +1,5 @@
-//! From HTTP/2 to the services: says who asks, and keeps count of what is open.
+//! From HTTP/2 to the services: says who asks, refuses who may nothing before anything of a request is read, and keeps
+//! count of what is open.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,11 +15,14 @@ use tower::Service as _;
 
 use super::activity::{Activity, Open};
 use super::arrivals::{Arriving, Budget};
+use crate::Front;
 use crate::authn::Caller;
+use crate::sign::turned_away;
 
 /// Of one connection.
 #[derive(Clone)]
 pub(super) struct Handler {
+    front: Front,
     routes: Routes,
     caller: Caller,
     activity: Arc<Activity>,
@@ -26,8 +30,14 @@ pub(super) struct Handler {
 }
 
 impl Handler {
-    pub(super) const fn new(routes: Routes, caller: Caller, activity: Arc<Activity>, budget: Budget) -> Self {
-        Self { routes, caller, activity, budget }
+    pub(super) const fn new(
+        front: Front,
+        routes: Routes,
+        caller: Caller,
+        activity: Arc<Activity>,
+        budget: Budget,
+    ) -> Self {
+        Self { front, routes, caller, activity, budget }
     }
 }
 
@@ -38,6 +48,11 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let open = self.activity.open();
+        if let Err(fault) = self.caller.principal() {
+            turned_away(&self.front.inner.metrics, &fault);
+            let refused = tonic::Status::from(self.caller.reads(fault)).into_http();
+            return Box::pin(async move { Ok(refused.map(|body| Answer { body, _open: open })) });
+        }
         let mut request = request.map(|body| Arriving::new(body, self.budget.clone()));
         request.extensions_mut().insert(self.caller.clone());
         // Routes are always ready, and a clone shares them.

@@ -28,6 +28,7 @@ async fn bench(limits: Limits) -> Bench {
 fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.handshake_ms = 60_000;
+    limits.connections_per_client = 5_000;
     limits
 }
 
@@ -130,4 +131,21 @@ async fn a_storm_of_clients_is_served_whole() {
     }
     let metrics = bench.service.metrics();
     assert_eq!(metrics.closings(Closed::Handshakes) + metrics.handshakes(Handshake::TimedOut), 0);
+}
+
+#[tokio::test]
+async fn who_connects_and_says_nothing_takes_no_place_of_a_handshake() {
+    let mut limits = limits();
+    limits.handshakes = 4;
+    limits.handshake_ms = 600_000;
+    let bench = bench(limits).await;
+    let metrics = bench.service.metrics();
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(bench.address).await.unwrap());
+    }
+    eventually("all are in", || metrics.connections_open.value() >= 200).await;
+    // Of the same address, whose lane has one place.
+    assert_eq!(sign(&bench.client("build").await, &group(b"x")).await, Ok(1));
+    assert!(metrics.connections_open.value() >= 200, "they were there all the time");
 }

@@ -25,6 +25,17 @@ async fn a_name_that_is_not_in_the_table_may_nothing() {
 }
 
 #[tokio::test]
+async fn a_connection_of_a_client_that_may_nothing_any_more_is_closed_though_a_stream_is_open() {
+    let bench = Bench::start().await;
+    let metrics = bench.service.metrics();
+    let (_groups, asked) = mpsc::channel(4);
+    let mut client = SigningClient::new(bench.client("build").await);
+    let _answers = client.sign(ReceiverStream::new(asked)).await.unwrap();
+    bench.reload_clients(REVOKED);
+    crate::bench::eventually("it is closed", || metrics.connections_open.value() == 0).await;
+}
+
+#[tokio::test]
 async fn a_certificate_that_names_nobody_or_too_many_is_refused_with_the_reason() {
     let bench = Bench::start().await;
     for wanted in [
