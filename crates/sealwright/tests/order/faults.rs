@@ -72,8 +72,8 @@ impl Recorded {
         self.spots[&self.effects[position - 1].call]
     }
 
-    /// The same run with this fault; it is hit once.
-    fn with(&self, spot: Spot, fault: Fault) -> (Bench, Traced) {
+    /// The same run with this fault, and how often it was hit.
+    fn with(&self, spot: Spot, fault: Fault) -> (Bench, Traced, usize) {
         let bench = Bench::new(self.home.twin(), self.manner);
         let mut spots = Spots::new(&bench.place);
         let mut hits = 0;
@@ -84,8 +84,7 @@ impl Recorded {
             }
             Act::Go
         });
-        assert_eq!(hits, 1, "{:?} {spot:?} {fault:?}: {}", self.manner, traced.ran.text());
-        (bench, traced)
+        (bench, traced, hits)
     }
 }
 
@@ -177,8 +176,13 @@ fn an_effect_that_is_late_keeps_all_that_wait_for_it() {
 
 /// One fault, all rules.
 fn judge(recorded: &Recorded, spot: Spot, fault: Fault, line: Option<&Line>) {
-    let (bench, traced) = recorded.with(spot, fault);
+    let (bench, traced, hits) = recorded.with(spot, fault);
     let what = format!("{:?} {spot:?} {fault:?} {:?}\n{}", bench.manner.way, line, traced.ran.text());
+    if line.is_none() && hits == 0 {
+        // Not every run makes every call that is no step: connections to the store are opened as they are needed.
+        return;
+    }
+    assert_eq!(hits, 1, "{what}");
     let killed = fault == Fault::Killed;
     assert_eq!(traced.ran.code.is_none(), killed, "{what}");
     if killed && bench.manner.way == Way::InPlace {
