@@ -49,10 +49,11 @@ impl Drop for Watch {
     }
 }
 
-/// Whether front goes before the start is over. What it has sent already stays unread.
+/// Whether front goes before the start is over. What it has sent already stays unread; one that has nothing more to send
+/// is still there. The end of both directions is reported without being asked for.
 fn is_gone_before(socket: &UnixStream, over: &UnixStream) -> bool {
     loop {
-        let mut both = [PollFd::new(socket, PollFlags::RDHUP), PollFd::new(over, PollFlags::RDHUP)];
+        let mut both = [PollFd::new(socket, PollFlags::empty()), PollFd::new(over, PollFlags::empty())];
         match poll(&mut both, None) {
             Ok(_) => (),
             Err(rustix::io::Errno::INTR) => continue,
@@ -77,6 +78,7 @@ mod tests {
         let (mut front, socket) = UnixStream::pair().unwrap();
         let (over, ended) = UnixStream::pair().unwrap();
         front.write_all(b"a request").unwrap();
+        front.shutdown(std::net::Shutdown::Write).unwrap();
         drop(over);
         assert!(!is_gone_before(&socket, &ended), "the start was over first");
         let (_over, ended) = UnixStream::pair().unwrap();
