@@ -49,6 +49,9 @@ pub const KEY_NAME_BYTES_MAX: usize = 255;
 /// Bytes of the text by which a request names a key: a name, or a fingerprint in hexadecimal with spaces.
 pub const KEY_REFERENCE_BYTES_MAX: usize = 255;
 
+/// Bytes of the name that an installation gives to a token.
+pub const TOKEN_NAME_BYTES_MAX: usize = 64;
+
 /// Bytes of a user id; longer ones are met in no keyring, and verifiers truncate them.
 pub const USER_ID_BYTES_MAX: usize = 1024;
 

@@ -1,6 +1,6 @@
 //! How keys and requests are named: restricted ASCII names, fingerprints, and UUIDs of version 7.
 
-use crate::limits::{KEY_NAME_BYTES_MAX, KEY_REFERENCE_BYTES_MAX};
+use crate::limits::{KEY_NAME_BYTES_MAX, KEY_REFERENCE_BYTES_MAX, TOKEN_NAME_BYTES_MAX};
 use crate::status::{Code, Fault};
 
 /// The name of a key: 1 to 255 of `A-Z a-z 0-9 @ # . _ + -`, and nothing that [`KeyReference`] would read as a
@@ -42,6 +42,87 @@ impl KeyName {
 }
 
 impl core::fmt::Display for KeyName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name that an installation gives to a token: 1 to 64 of `A-Z a-z 0-9 . _ -`, not only dots.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TokenName(String);
+
+impl TokenName {
+    /// # Errors
+    /// [`Code::NameNotAllowed`].
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let fits = (1..=TOKEN_NAME_BYTES_MAX).contains(&text.len());
+        if fits && text.bytes().all(allowed) && text.bytes().any(|byte| byte != b'.') {
+            return Ok(Self(text.to_owned()));
+        }
+        let shown: String = text.chars().take(64).collect();
+        let message = format!("{shown:?} is no name of a token: 1 to 64 letters, digits and ._-");
+        Err(Fault::new(Code::NameNotAllowed, message))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl core::fmt::Display for TokenName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a private key is: `software`, or the scheme of a kind of token and its name, `pkcs11:hsm1`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendName(String);
+
+impl BackendName {
+    /// Keys in the memory of the signer.
+    #[must_use]
+    pub fn software() -> Self {
+        Self("software".to_owned())
+    }
+
+    /// A token that is spoken to by `scheme`.
+    #[must_use]
+    pub fn token(scheme: &str, token: &TokenName) -> Self {
+        Self(format!("{scheme}:{token}"))
+    }
+
+    /// Peers that know only software keys send nothing: software.
+    ///
+    /// # Errors
+    /// [`Code::NameNotAllowed`].
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        if text.is_empty() {
+            return Ok(Self::software());
+        }
+        let (scheme, token) =
+            text.split_once(':').map_or((text, None), |(scheme, token)| (scheme, Some(token)));
+        let fits = (1..=16).contains(&scheme.len())
+            && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        if !fits {
+            let shown: String = text.chars().take(64).collect();
+            return Err(Fault::new(Code::NameNotAllowed, format!("{shown:?} is no name of a backend")));
+        }
+        token.map(TokenName::parse).transpose()?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl core::fmt::Display for BackendName {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(&self.0)
     }
@@ -179,6 +260,30 @@ mod tests {
         assert!(matches!(KeyReference::parse("release").unwrap(), KeyReference::Name(_)));
         assert_eq!(KeyReference::parse("a/b").unwrap_err().code, Code::KeyNotFound);
         assert_eq!(KeyReference::parse(&"x".repeat(256)).unwrap_err().code, Code::LimitExceeded);
+    }
+
+    #[test]
+    fn backends_are_a_scheme_and_perhaps_a_token() {
+        for good in ["software", "pkcs11:hsm1", "pkcs11:a.b_c-D", &format!("pkcs11:{}", "t".repeat(64))] {
+            assert_eq!(BackendName::parse(good).unwrap().as_str(), good);
+        }
+        assert_eq!(BackendName::parse("").unwrap(), BackendName::software());
+        let token = TokenName::parse("hsm1").unwrap();
+        assert_eq!(BackendName::token("pkcs11", &token), BackendName::parse("pkcs11:hsm1").unwrap());
+        for bad in [
+            ":",
+            ":a",
+            "pkcs11:",
+            "PKCS11:a",
+            "pkcs11:..",
+            "pkcs11:a/b",
+            "a b",
+            "pkcs11:a:b",
+            &"s".repeat(17),
+        ] {
+            assert_eq!(BackendName::parse(bad).unwrap_err().code, Code::NameNotAllowed, "{bad}");
+        }
+        assert!(TokenName::parse(&"t".repeat(65)).is_err());
     }
 
     #[test]

@@ -226,6 +226,7 @@ fn taken_apart(front: &Inner, made: KeyMaterial) -> Result<(Material, Option<Str
         sealed: made.sealed,
         data_key_id: front.signer.data_key_id().to_owned(),
         renewable: made.renewable,
+        backend: made.backend.as_str().to_owned(),
     };
     Ok((material, made.revocation, made.warnings))
 }

@@ -244,6 +244,7 @@ mod tests {
             signing_fingerprint: Fingerprint::from_bytes(&[2; 20]).unwrap(),
             usages: vec![Usage::OpenPgp],
             expires_s: Some(NOW_S + 1),
+            backend: "software".into(),
         }
     }
 

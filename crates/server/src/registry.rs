@@ -43,6 +43,8 @@ pub struct Facts {
     pub usages: Vec<Usage>,
     /// Unix seconds; None: no expiry.
     pub expires_s: Option<i64>,
+    /// Where its private key works, as the database says: `software`, `pkcs11:TOKEN`.
+    pub backend: Arc<str>,
 }
 
 /// One key of the snapshot.
@@ -198,6 +200,7 @@ fn entry(key: Key) -> Entry {
             signing_fingerprint: key.material.signing_fingerprint,
             usages: key.usages,
             expires_s: key.material.expires_s,
+            backend: key.material.backend.into(),
         },
     }
 }
@@ -243,6 +246,7 @@ mod tests {
             sealed: vec![n],
             data_key_id: String::new(),
             renewable: true,
+            backend: "software".to_owned(),
         };
         NewKey { id: Uuid::now_v7(), name: name.to_owned(), usages: vec![Usage::OpenPgp], material }
     }

@@ -10,6 +10,7 @@ use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_proto::convert::keys::{KeyMaterial, KeySpec, SignerCreate};
 use sealwright_proto::limits::{CERTIFICATE_BYTES_MAX, SEALED_BYTES_MAX, USER_ID_BYTES_MAX, WARNINGS_MAX};
+use sealwright_proto::names::BackendName;
 use sealwright_proto::status::{Code, Fault};
 
 use crate::backend::{Backend as _, software::Software};
@@ -131,6 +132,7 @@ pub(crate) fn material(
         expires: stored.expires,
         certificate: binary,
         renewable: !matches!(stored.primary, Primary::Absent),
+        backend: BackendName::software(),
         revocation: None,
         warnings,
     })

@@ -74,6 +74,8 @@ pub struct Material {
     pub data_key_id: String,
     /// The primary secret is in it.
     pub renewable: bool,
+    /// Where its private key is (`software`, `pkcs11:TOKEN`), as the signer says: for display, queues and counts.
+    pub backend: String,
 }
 
 /// A key as it is inserted.
@@ -114,7 +116,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, name, version, state, generation, revision, algorithm, fingerprint, signing_fingerprint, ",
-            "user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, last_signed FROM keys ",
+            "user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, backend, last_signed FROM keys ",
             $rest
         )
     };
@@ -130,12 +132,12 @@ const AFTER: &str = select!(
 );
 
 const INSERT: &str = "INSERT INTO keys (id, name, version, state, generation, revision, algorithm, fingerprint, \
-     signing_fingerprint, user_id, created, expires, usages, renewable, certificate, sealed, data_key_id) \
-     VALUES ($1, $2, 1, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING";
+     signing_fingerprint, user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, \
+     backend) VALUES ($1, $2, 1, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING";
 
 const REPLACE: &str = "UPDATE keys SET generation = $1, revision = revision + 1, algorithm = $2, fingerprint = $3, \
      signing_fingerprint = $4, user_id = $5, created = $6, expires = $7, renewable = $8, certificate = $9, \
-     sealed = $10, data_key_id = $11 WHERE id = $12 AND generation = $13";
+     sealed = $10, data_key_id = $11, backend = $12 WHERE id = $13 AND generation = $14";
 
 impl Store {
     /// The newest version of the key of this name.
@@ -224,6 +226,7 @@ fn check_sizes(name: &str, material: &Material) -> Result<(), Error> {
         ("the name", name.len(), TEXT_BYTES_MAX),
         ("the user id", material.user_id.len(), TEXT_BYTES_MAX),
         ("the data key's id", material.data_key_id.len(), TEXT_BYTES_MAX),
+        ("the name of the backend", material.backend.len(), TEXT_BYTES_MAX),
         ("the certificate", material.certificate.len(), BLOB_BYTES_MAX),
         ("the sealed key", material.sealed.len(), BLOB_BYTES_MAX),
     ];
@@ -258,6 +261,7 @@ impl Work for Insert {
                 .bind(&material.certificate)
                 .bind(&material.sealed)
                 .bind(&material.data_key_id)
+                .bind(&material.backend)
                 .execute(tx.connection())
                 .await
                 .doing("add a key")?;
@@ -305,6 +309,7 @@ impl Work for Replace {
                 .bind(&material.certificate)
                 .bind(&material.sealed)
                 .bind(&material.data_key_id)
+                .bind(&material.backend)
                 .bind(self.id.as_bytes().as_slice())
                 .bind(i64::from(self.expected))
                 .execute(tx.connection())
@@ -387,6 +392,7 @@ fn parse(row: &SqliteRow) -> Result<Key, Error> {
             sealed: bytes("sealed")?,
             data_key_id: text("data_key_id")?,
             renewable: number("renewable")? == 1,
+            backend: text("backend")?,
         },
         last_signed_s: optional("last_signed")?,
     })

@@ -6,6 +6,7 @@ use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_proto::limits;
+use sealwright_proto::names::BackendName;
 use sealwright_proto::v1;
 use sealwright_proto::v1::keys_client::KeysClient;
 use tonic::transport::Channel;
@@ -69,6 +70,8 @@ pub struct Key {
     pub certificate: Vec<u8>,
     /// Whether its validity can be extended here.
     pub renewable: bool,
+    /// Where its private key is: `software`, `pkcs11:TOKEN`.
+    pub backend: String,
     /// Armored revocation certificate; only right after creation.
     pub revocation: String,
     /// What a user should know.
@@ -102,6 +105,10 @@ impl Key {
             generation: wire.generation,
             certificate: wire.certificate,
             renewable: wire.renewable,
+            backend: BackendName::parse(&wire.backend)
+                .map_err(|_| Error::BadAnswer { what: "a name of a backend that is none" })?
+                .as_str()
+                .to_owned(),
             revocation: wire.revocation,
             warnings: wire.warnings,
         })

@@ -283,6 +283,7 @@ impl Keys for Service {
             usages: vec![1],
             certificate: certificate.to_binary(),
             renewable: true,
+            backend: "software".to_owned(),
             revocation: String::new(),
             warnings: Vec::new(),
         }))

@@ -3,7 +3,7 @@
 use super::batch::SealedKey;
 use super::{malformed, refused, usages, within};
 use crate::limits;
-use crate::names::{KeyId, KeyName, KeyReference};
+use crate::names::{BackendName, KeyId, KeyName, KeyReference};
 use crate::status::{Code, Fault};
 use crate::{signer_v1, v1};
 use sealwright_crypto::algorithm::{KeyAlgorithm, KeyVersion};
@@ -302,6 +302,8 @@ pub struct KeyMaterial {
     pub certificate: Vec<u8>,
     /// The primary secret is sealed with it.
     pub renewable: bool,
+    /// Where the private key of the component that signs is.
+    pub backend: BackendName,
     /// Armored revocation certificate; only of a creation.
     pub revocation: Option<String>,
     /// What a user should know.
@@ -340,6 +342,7 @@ impl KeyMaterial {
             expires: wire.expires,
             certificate: wire.certificate,
             renewable: wire.renewable,
+            backend: BackendName::parse(&wire.backend)?,
             revocation: (!wire.revocation.is_empty()).then_some(wire.revocation),
             warnings: wire.warnings,
         })
@@ -361,6 +364,7 @@ impl KeyMaterial {
             renewable: self.renewable,
             revocation: self.revocation.unwrap_or_default(),
             warnings: self.warnings,
+            backend: self.backend.as_str().to_owned(),
         }
     }
 }
@@ -473,6 +477,7 @@ mod tests {
             expires: None,
             certificate: vec![2],
             renewable: true,
+            backend: BackendName::parse("pkcs11:hsm1").unwrap(),
             revocation: None,
             warnings: vec!["w".to_owned()],
         };
@@ -483,6 +488,7 @@ mod tests {
             |m| m.generation = 0,
             |m| m.fingerprint = "zz".to_owned(),
             |m| m.algorithm = "none".to_owned(),
+            |m| m.backend = "a b".to_owned(),
         ] {
             let mut wire = material.clone().into_wire();
             change(&mut wire);

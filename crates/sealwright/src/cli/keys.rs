@@ -316,11 +316,15 @@ async fn list(connection: &Connection, context: Context) -> Result<(), Failure> 
                 format!("v{}", key.openpgp),
                 key.expires.as_deref().map_or_else(|| "never".to_owned(), for_a_person),
                 key.fingerprint.clone(),
+                key.backend.clone(),
                 terminal::safe(&key.user_id),
             ]
         })
         .collect();
-    terminal::table(&["NAME", "STATE", "ALGORITHM", "OPENPGP", "EXPIRES", "FINGERPRINT", "USER ID"], &rows);
+    terminal::table(
+        &["NAME", "STATE", "ALGORITHM", "OPENPGP", "EXPIRES", "FINGERPRINT", "BACKEND", "USER ID"],
+        &rows,
+    );
     Ok(())
 }
 
@@ -400,6 +404,8 @@ struct KeyView {
     created: String,
     expires: Option<String>,
     renewable: bool,
+    /// `software`, `pkcs11:TOKEN`.
+    backend: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     revocation: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -424,6 +430,7 @@ impl KeyView {
             created: iso(key.created),
             expires: key.expires.map(iso),
             renewable: key.renewable,
+            backend: key.backend.clone(),
             revocation: None,
             warnings: key.warnings.clone(),
         }
@@ -455,6 +462,7 @@ fn show(key: &KeyView, context: Context) {
     }
     line("created", &for_a_person(&key.created));
     line("expires", &key.expires.as_deref().map_or_else(|| "never".to_owned(), for_a_person));
+    line("backend", &key.backend);
     if !key.renewable {
         line("renewable", "no (the primary secret is not here)");
     }

@@ -214,5 +214,6 @@ fn to_wire(key: sealwright_store::Key) -> Key {
         renewable: key.material.renewable,
         revocation: String::new(),
         warnings: Vec::new(),
+        backend: key.material.backend,
     }
 }

@@ -14,7 +14,7 @@ use sealwright_crypto::openpgp::signature::Template;
 use sealwright_proto::convert::batch::{Batch, Operation, Request, SignedItem, outcomes_to_wire};
 use sealwright_proto::convert::keys::KeyMaterial;
 use sealwright_proto::frame;
-use sealwright_proto::names::KeyId;
+use sealwright_proto::names::{BackendName, KeyId};
 use sealwright_proto::signer_v1::{
     FromSigner, ImportPublicKey, Ready, ToSigner, from_signer::Response, to_signer,
 };
@@ -215,6 +215,7 @@ pub(crate) fn material(number: u8, generation: u32) -> KeyMaterial {
         expires: None,
         certificate: certificate.to_binary(),
         renewable: true,
+        backend: BackendName::software(),
         revocation: Some("-----BEGIN PGP SIGNATURE-----".to_owned()),
         warnings: vec!["made by a test".to_owned()],
     }

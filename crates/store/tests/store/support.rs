@@ -44,6 +44,7 @@ pub(crate) fn material(n: u8, generation: u32) -> Material {
         sealed: vec![generation.to_be_bytes()[3]; 100],
         data_key_id: "d1".to_owned(),
         renewable: true,
+        backend: "software".to_owned(),
     }
 }
 
