@@ -2,7 +2,11 @@
 //!
 //! What is held is bounded (`limits::BATCHES_IN_FLIGHT_MAX`, `limits::BATCH_BYTES_IN_FLIGHT_MAX`): when it is full,
 //! reading stops, and front feels it. A large batch is cut into slices so that every processor works on it.
+//!
+//! What waits for a token waits elsewhere: each token has a queue and threads of its own (`Lanes`), so that one that
+//! stands still delays nobody else.
 
+mod lanes;
 mod queue;
 
 use std::io::{BufReader, Read};
@@ -13,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sealwright_proto::convert::batch::{Batch, Request, SignedItem, outcomes_to_wire};
-use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
+use sealwright_proto::convert::keys::{SignerCreate, SignerImport, SignerRenew};
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::signer_v1::to_signer::Request as Asked;
@@ -24,6 +28,7 @@ use crate::error::Error;
 use crate::listen::Stop;
 use crate::opened::OpenKey;
 use crate::service::Service;
+use lanes::Lanes;
 use queue::{Permit, Queue};
 
 /// Items that one worker takes of a batch at a time: few enough to share RSA work, enough to pay for the taking when
@@ -50,19 +55,29 @@ pub(crate) fn serve(
     let answers = Answers { socket: Mutex::new(writer) };
     answers.send(0, Response::Ready(service.ready()));
     let queue = Queue::new();
+    let lanes = Lanes::new(service.tokens());
     std::thread::scope(|scope| {
-        let worker = Worker { service, answers: &answers, queue: &queue };
-        for number in 0..workers {
-            let started = std::thread::Builder::new()
-                .name(format!("signer-{number}"))
-                .spawn_scoped(scope, move || worker.run());
+        let close = || {
+            queue.close();
+            lanes.close();
+        };
+        let worker = Worker { service, answers: &answers, queue: &queue, lanes: &lanes };
+        let named = (0..workers).map(|number| (format!("signer-{number}"), worker));
+        let of_lanes = lanes.threads().map(|(name, queue)| (name, Worker { queue, ..worker }));
+        for (name, worker) in named.chain(of_lanes) {
+            let started = std::thread::Builder::new().name(name).spawn_scoped(scope, move || worker.run());
             if let Err(source) = started {
-                queue.close();
+                close();
                 return Err(Error::Process { action: "start a thread", source });
             }
         }
         let read = read_requests(UntilStopped { socket, stop }, &queue);
-        queue.close();
+        if !stop.is_some_and(Stop::is_asked) {
+            // Front has gone: what waits for a token that stands still would hold up the next one.
+            lanes.drop_all();
+            service.tokens().nobody_waits();
+        }
+        close();
         match read {
             // Cut in the middle of a frame, by us.
             Err(_) if stop.is_some_and(Stop::is_asked) => Ok(()),
@@ -112,6 +127,14 @@ enum Job {
     Fresh(Fresh),
     /// A part of a batch whose keys are open.
     Slice(Arc<OpenBatch>, usize),
+    /// A key is made or renewed on a token.
+    Administer(u64, Administration, Permit),
+}
+
+/// What may take its time.
+enum Administration {
+    Create(SignerCreate),
+    Renew(SignerRenew),
 }
 
 struct Fresh {
@@ -127,16 +150,26 @@ struct OpenBatch {
     requests: Vec<Request>,
     deadline: Option<Instant>,
     outcomes: Mutex<Vec<Option<Result<SignedItem, Fault>>>>,
+    slices: Vec<Slice>,
     slices_left: AtomicUsize,
     /// Given back when the batch is answered.
     _permit: Permit,
+}
+
+/// Items of a batch that are worked on together.
+struct Slice {
+    /// Of the token that they wait for.
+    lane: Option<usize>,
+    items: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
 struct Worker<'a> {
     service: &'a Service,
     answers: &'a Answers,
+    /// Its own: of all workers, or of a token.
     queue: &'a Queue<Job>,
+    lanes: &'a Lanes,
 }
 
 impl Worker<'_> {
@@ -144,54 +177,122 @@ impl Worker<'_> {
         while let Some(job) = self.queue.pop() {
             match job {
                 Job::Fresh(fresh) => self.start(fresh),
-                Job::Slice(batch, first) => self.sign_slice(&batch, first),
+                Job::Slice(batch, slice) => self.sign_slice(&batch, slice),
+                Job::Administer(id, asked, permit) => {
+                    self.answer(id, || self.administer(asked));
+                    drop(permit);
+                }
             }
         }
+    }
+
+    fn answer(self, id: u64, work: impl FnOnce() -> Result<Response, Fault>) {
+        let answer = guarded(work).unwrap_or_else(|fault| Response::Failure(fault.into()));
+        self.answers.send(id, answer);
     }
 
     fn start(self, fresh: Fresh) {
         let Fresh { message, received, permit } = fresh;
         let id = message.id;
-        let batch = match message.request {
-            Some(Asked::Sign(batch)) => Batch::parse(batch),
-            other => {
-                let answer = guarded(|| self.administer(other))
-                    .unwrap_or_else(|fault| Response::Failure(fault.into()));
-                self.answers.send(id, answer);
-                drop(permit);
-                return;
+        match message.request {
+            Some(Asked::Sign(batch)) => match Batch::parse(batch) {
+                Ok(batch) => self.start_batch(id, batch, received, permit),
+                Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
+            },
+            Some(Asked::Create(wire)) => self.start_administration(id, permit, || {
+                let wanted = SignerCreate::parse(wire)?;
+                Ok((self.service.lane_of_create(&wanted)?, Administration::Create(wanted)))
+            }),
+            Some(Asked::Renew(wire)) => self.start_administration(id, permit, || {
+                let wanted = SignerRenew::parse(wire)?;
+                Ok((self.service.lane_of_renew(&wanted)?, Administration::Renew(wanted)))
+            }),
+            Some(Asked::BeginImport(_)) => {
+                let hpke_public_key = self.service.import_public_key();
+                self.answers.send(id, Response::ImportKey(ImportPublicKey { hpke_public_key }));
             }
-        };
-        match batch {
-            Ok(batch) => self.start_batch(id, batch, received, permit),
+            Some(Asked::Import(wire)) => self.answer(id, || {
+                self.service.import(SignerImport::parse(wire)?).map(|key| Response::Key(key.into_wire()))
+            }),
+            None => {
+                let unknown = Fault::new(Code::MalformedRequest, "a request that this signer does not know");
+                self.answers.send(id, Response::Failure(unknown.into()));
+            }
+        }
+    }
+
+    /// Here, or where the token is waited for.
+    fn start_administration(
+        self,
+        id: u64,
+        permit: Permit,
+        parse: impl FnOnce() -> Result<(Option<usize>, Administration), Fault>,
+    ) {
+        match guarded(parse) {
+            Ok((None, asked)) => self.answer(id, || self.administer(asked)),
+            Ok((Some(lane), asked)) => match self.lanes.queue(lane) {
+                Ok(queue) => queue.push_last(Job::Administer(id, asked, permit)),
+                Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
+            },
             Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
         }
     }
 
-    /// Opens the keys and hands out the slices; takes the first itself.
+    /// Opens the keys and hands out the slices; takes the first of its own itself.
     fn start_batch(self, id: u64, batch: Batch, received: Instant, permit: Permit) {
         let Batch { keys, requests, deadline_ms } = batch;
-        let keys = keys.iter().map(|key| guarded(|| self.service.open_key(key))).collect();
-        let slices = requests.len().div_ceil(SLICE_ITEMS);
+        let keys: Vec<_> = keys.iter().map(|key| guarded(|| self.service.open_key(key))).collect();
+        let slices = slices(&keys, &requests);
         let deadline = deadline_ms.and_then(|ms| received.checked_add(Duration::from_millis(u64::from(ms))));
         let outcomes = Mutex::new(vec![None; requests.len()]);
-        let slices_left = AtomicUsize::new(slices);
-        let batch =
-            Arc::new(OpenBatch { id, keys, requests, deadline, outcomes, slices_left, _permit: permit });
+        let slices_left = AtomicUsize::new(slices.len());
+        let batch = Arc::new(OpenBatch {
+            id,
+            keys,
+            requests,
+            deadline,
+            outcomes,
+            slices,
+            slices_left,
+            _permit: permit,
+        });
+        let mut own = None;
         // The rest of this batch goes before the batches that came later.
-        for slice in (1..slices).rev() {
-            self.queue.push_first(Job::Slice(Arc::clone(&batch), slice));
+        for (number, slice) in batch.slices.iter().enumerate().rev() {
+            match slice.lane {
+                Some(lane) => match self.lanes.queue(lane) {
+                    Ok(queue) => queue.push_last(Job::Slice(Arc::clone(&batch), number)),
+                    Err(fault) => self.conclude(&batch, slice, vec![Err(fault); slice.items.len()]),
+                },
+                None => {
+                    if let Some(before) = own.replace(number) {
+                        self.queue.push_first(Job::Slice(Arc::clone(&batch), before));
+                    }
+                }
+            }
         }
-        self.sign_slice(&batch, 0);
+        if let Some(own) = own {
+            self.sign_slice(&batch, own);
+        }
     }
 
-    fn sign_slice(self, batch: &OpenBatch, slice: usize) {
-        let first = slice.saturating_mul(SLICE_ITEMS);
-        let requests = batch.requests.iter().skip(first).take(SLICE_ITEMS);
-        let signed: Vec<_> = requests.map(|request| self.sign(batch, request)).collect();
+    fn sign_slice(self, batch: &OpenBatch, number: usize) {
+        let Some(slice) = batch.slices.get(number) else { return };
+        let missing = || Err(Fault::new(Code::Internal, "an item of a batch is missing"));
+        let sign = |item: &usize| {
+            batch.requests.get(*item).map_or_else(missing, |request| self.sign(batch, request))
+        };
+        let signed = slice.items.iter().map(sign).collect();
+        self.conclude(batch, slice, signed);
+    }
+
+    /// Whoever concludes the last slice answers.
+    fn conclude(self, batch: &OpenBatch, slice: &Slice, signed: Vec<Result<SignedItem, Fault>>) {
         let mut outcomes = batch.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (outcome, signed) in outcomes.iter_mut().skip(first).zip(signed) {
-            *outcome = Some(signed);
+        for (item, signed) in slice.items.iter().zip(signed) {
+            if let Some(outcome) = outcomes.get_mut(*item) {
+                *outcome = Some(signed);
+            }
         }
         if batch.slices_left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let all = std::mem::take(&mut *outcomes);
@@ -215,22 +316,34 @@ impl Worker<'_> {
         signed
     }
 
-    /// Everything but signing.
-    fn administer(self, asked: Option<Asked>) -> Result<Response, Fault> {
-        let key = |material: KeyMaterial| Response::Key(material.into_wire());
-        match asked {
-            Some(Asked::Create(wire)) => self.service.create(SignerCreate::parse(wire)?).map(key),
-            Some(Asked::BeginImport(_)) => {
-                let hpke_public_key = self.service.import_public_key();
-                Ok(Response::ImportKey(ImportPublicKey { hpke_public_key }))
-            }
-            Some(Asked::Import(wire)) => self.service.import(SignerImport::parse(wire)?).map(key),
-            Some(Asked::Renew(wire)) => self.service.renew(&SignerRenew::parse(wire)?).map(key),
-            Some(Asked::Sign(_)) | None => {
-                Err(Fault::new(Code::MalformedRequest, "a request that this signer does not know"))
-            }
+    fn administer(self, asked: Administration) -> Result<Response, Fault> {
+        let made = match asked {
+            Administration::Create(wanted) => self.service.create(wanted),
+            Administration::Renew(wanted) => self.service.renew(&wanted),
+        };
+        made.map(|material| Response::Key(material.into_wire()))
+    }
+}
+
+/// What the processors do in slices, and what waits for tokens item by item, so that each session of one has something to
+/// do.
+fn slices(keys: &[Result<Arc<OpenKey>, Fault>], requests: &[Request]) -> Vec<Slice> {
+    let lane_of = |request: &Request| keys.get(request.key).and_then(|key| key.as_ref().ok()?.lane());
+    let mut slices = Vec::new();
+    let mut own = Vec::with_capacity(requests.len().min(SLICE_ITEMS));
+    for (item, request) in requests.iter().enumerate() {
+        match lane_of(request) {
+            Some(lane) => slices.push(Slice { lane: Some(lane), items: vec![item] }),
+            None => own.push(item),
+        }
+        if own.len() == SLICE_ITEMS {
+            slices.push(Slice { lane: None, items: std::mem::take(&mut own) });
         }
     }
+    if !own.is_empty() {
+        slices.push(Slice { lane: None, items: own });
+    }
+    slices
 }
 
 /// All outcomes; one that is missing (it cannot be) is a failure, never a success.

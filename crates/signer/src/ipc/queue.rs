@@ -52,6 +52,18 @@ impl<T> Queue<T> {
         self.not_empty.notify_one();
     }
 
+    /// Drops what waits.
+    pub(super) fn clear(&self) {
+        let dropped = std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).jobs);
+        // Outside the lock.
+        drop(dropped);
+    }
+
+    /// Jobs that wait.
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.len()
+    }
+
     /// The next job, waiting for it; `None` once the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
