@@ -484,3 +484,6 @@ fn attend(keeper: &Keeper, tokens: &[Arc<Token>]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
