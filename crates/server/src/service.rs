@@ -38,6 +38,7 @@ mod connection;
 mod handler;
 mod shares;
 mod stall;
+mod typed;
 
 pub(crate) use arrivals::{Total as Arrivals, total as arrivals};
 

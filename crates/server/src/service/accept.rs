@@ -47,6 +47,10 @@ pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> 
 
 fn admit(inner: &Arc<Inner>, socket: tokio::net::TcpStream, address: std::net::SocketAddr) {
     let metrics = &inner.front.inner.metrics;
+    let refuse = |limit| {
+        metrics.closed(limit);
+        inner.front.inner.notices.closed(limit, address, None);
+    };
     match inner.admission.admit(address.ip()) {
         Ok(admitted) => {
             metrics.connections.increment();
@@ -54,8 +58,8 @@ fn admit(inner: &Arc<Inner>, socket: tokio::net::TcpStream, address: std::net::S
             tokio::spawn(connection::run(Arc::clone(inner), accepted));
         }
         // Dropped, and with it closed.
-        Err(Refused::Connections) => metrics.closed(Closed::Connections),
-        Err(Refused::Address) => metrics.closed(Closed::PerAddress),
+        Err(Refused::Connections) => refuse(Closed::Connections),
+        Err(Refused::Address) => refuse(Closed::PerAddress),
     }
 }
 

@@ -16,7 +16,7 @@ use super::stall::Watched;
 use super::{Accepted, Inner, arrivals, handler, http2};
 use crate::authn::{Caller, Peer, Phase};
 use crate::metrics::{Closed, Handshake};
-use crate::tls::ALPN;
+use crate::tls::{self, ALPN};
 
 /// How long a connection waits for a place for its handshake, with the whole of a storm before it.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -26,6 +26,10 @@ const LEAVE_MAX: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether the client of a connection may still do something.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+const SAID_NOTHING: &str = "it said nothing for too long";
+const TOO_SLOW: &str = "it was not done in time";
+const NOT_HTTP_2: &str = "it has no certificate, or speaks something else than HTTP/2";
 
 /// Serves it until it ends, in a task of its own.
 pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
@@ -59,38 +63,45 @@ async fn establish(
 ) -> Option<(TlsStream<Watched>, Peer)> {
     let (limits, metrics) = (&inner.limits, &inner.front.inner.metrics);
     let time = limits.handshake();
+    let notices = &inner.front.inner.notices;
+    let failed = |reason| notices.handshake_failed(address, reason);
     // Who says nothing takes no place.
     // A new socket counts as readable until somebody has tried to read it, so this looks for the byte itself.
     match timeout(time, socket.peek(&mut [0; 1])).await {
         Ok(Ok(1..)) => (),
+        // A balancer that tries the port, or a scanner: counted, and no line but for who looks for it.
         Ok(Ok(0) | Err(_)) => {
             metrics.handshake(Handshake::Failed);
+            tracing::debug!(%address, "closed before it said anything");
             return None;
         }
         Err(_) => {
             metrics.handshake(Handshake::TimedOut);
+            failed(SAID_NOTHING.to_owned());
             return None;
         }
     }
     let Ok(Some(place)) = timeout(WAIT_MAX, inner.admission.place(admitted)).await else {
         metrics.closed(Closed::Handshakes);
+        notices.closed(Closed::Handshakes, address, None);
         return None;
     };
     let (plane, plane_number) = {
         let tables = inner.tables.load();
         (Arc::clone(&tables.plane), tables.plane_number)
     };
-    let socket = Watched::new(socket, limits.stall(), inner.front.clone());
+    let socket = Watched::new(socket, limits.stall(), inner.front.clone(), address);
     let handshake = TlsAcceptor::from(Arc::clone(&plane.config)).accept(socket);
     let stream = match timeout(time, handshake).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             metrics.handshake(Handshake::Failed);
-            tracing::debug!(%error, "a handshake failed");
+            failed(tls::failure(&error));
             return None;
         }
         Err(_) => {
             metrics.handshake(Handshake::TimedOut);
+            failed(TOO_SLOW.to_owned());
             return None;
         }
     };
@@ -99,6 +110,7 @@ async fn establish(
     let chain = session.peer_certificates().unwrap_or_default().to_vec();
     if session.alpn_protocol() != Some(ALPN) || chain.is_empty() {
         metrics.handshake(Handshake::Failed);
+        failed(NOT_HTTP_2.to_owned());
         return None;
     }
     let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
@@ -143,7 +155,11 @@ async fn serve(
     let caller = Caller::peer(peer, Arc::clone(&inner.tables), phase.clone());
     let Some(share) = inner.shares.take(caller.claimed_name(), limits.connections_per_client) else {
         inner.front.inner.metrics.closed(Closed::Connections);
-        tracing::info!(principal = caller.claimed_name(), "a client has as many connections as it may");
+        let notices = &inner.front.inner.notices;
+        let address = caller.address();
+        address.into_iter().for_each(|address| {
+            notices.closed(Closed::Connections, address, Some(caller.claimed_name()));
+        });
         return;
     };
     let activity = Arc::new(Activity::default());

@@ -1,6 +1,7 @@
 //! A socket whose other end has to take what is sent to it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -18,11 +19,12 @@ pub(super) struct Watched {
     stall_max: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
     front: Front,
+    peer: SocketAddr,
 }
 
 impl Watched {
-    pub(super) const fn new(socket: TcpStream, stall_max: Duration, front: Front) -> Self {
-        Self { socket, stall_max, waiting: None, front }
+    pub(super) const fn new(socket: TcpStream, stall_max: Duration, front: Front, peer: SocketAddr) -> Self {
+        Self { socket, stall_max, waiting: None, front, peer }
     }
 
     /// The outcome of a write, unless it has waited for too long.
@@ -36,6 +38,7 @@ impl Watched {
         ready!(waiting.as_mut().poll(context));
         self.waiting = None;
         self.front.inner.metrics.closed(Closed::WriteStall);
+        self.front.inner.notices.closed(Closed::WriteStall, self.peer, None);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing")))
     }
 }
