@@ -109,7 +109,7 @@ pub(crate) fn safe(text: &str) -> String {
 
 /// Control characters, the two separators of lines (Unicode 5.8), marks of direction (UAX #9), and what is not seen.
 /// The joiners U+200C and U+200D stay: some scripts need them.
-const fn is_hidden(c: char) -> bool {
+fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

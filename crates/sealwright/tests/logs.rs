@@ -98,6 +98,82 @@ fn a_session_at_trace_is_accounted_for_and_holds_no_secret() {
     assert_no_secret(&session.server, &all);
 }
 
+/// The lines of the log with this message, once one of them is as wanted.
+fn awaited(server: &Server, message: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let found = || {
+        let log = server.log();
+        let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let mut lines = whole.lines().map(object).filter(|line| line["message"] == message);
+        lines.find(|line| is_wanted(line))
+    };
+    server.until(message, || found().is_some());
+    found().unwrap()
+}
+
+/// A client's folder with files of two installations.
+fn mixed(server: &Server, name: &str, ca: &Server, own: &Server) -> String {
+    let folder = server.work().join(name);
+    fs::create_dir(&folder).unwrap();
+    for (from, file) in [(ca, "ca.pem"), (own, "client.pem"), (own, "client.key"), (server, "client.toml")] {
+        fs::copy(from.admin().join(file), folder.join(file)).unwrap();
+    }
+    folder.join("client.toml").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_operator_sees_at_info_who_was_not_let_in_and_why() {
+    let (mut server, other) = (Server::new(PROGRAM), Server::new(PROGRAM));
+    server.configure("format =", "format = \"json\"");
+    server.configure("filter =", "filter = \"info\"");
+    let directory = server.directory();
+    let init = |arguments: &[&str]| {
+        server.ok(&[&["init", "--directory", directory.to_str().unwrap()], arguments].concat());
+    };
+    server.configure("# [limits]", "[limits]");
+    server.configure("# connections_per_client", "connections_per_address = 8");
+    init(&["--client", "build", "--key", "release"]);
+    init(&["--client", "gone", "--key", "*"]);
+    init(&["--revoke", "gone"]);
+    server.start();
+    server.ok(&["key", "create", "release", "--algorithm", "ed25519"]);
+    server.ok(&["key", "create", "other", "--algorithm", "ed25519"]);
+    let file = server.copy("gen_tiny-reserved4096.rpm");
+    let refused = |config: &str, key: &str| {
+        let mut command = server.command(&["sign", "--config", config, "--key", key, file.to_str().unwrap()]);
+        command.env_remove("SEALWRIGHT_CLIENT_CONFIG");
+        command.env("TRACEPARENT", format!("00-{TRACE}-00f067aa0ba902b7-01")).stdout(Stdio::piped());
+        assert_eq!(Ran::from(tools::run(&mut command)).code, Some(3), "{config}");
+    };
+    for (config, why) in [
+        (mixed(&server, "other-ca", &other, &server), "the client does not trust this server's certificate"),
+        (mixed(&server, "other-client", &server, &other), "the client's certificate is of another authority"),
+    ] {
+        refused(&config, "release");
+        let line = awaited(&server, "a handshake failed", |line| {
+            line["reason"].as_str().is_some_and(|reason| reason.starts_with(why))
+        });
+        assert!(line["peer"].as_str().unwrap().contains(':') && line["left_out"].is_u64(), "{line}");
+    }
+    let config =
+        |name: &str| directory.join("clients").join(name).join("client.toml").to_str().unwrap().to_owned();
+    refused(&config("gone"), "release");
+    refused(&config("build"), "other");
+    for (message, principal, outcome) in
+        [("turned away", "gone", "client-revoked"), ("answered", "build", "permission-denied")]
+    {
+        let line = awaited(&server, message, |line| line["principal"] == principal);
+        assert_eq!((&line["outcome"], &line["trace_id"]), (&Value::from(outcome), &Value::from(TRACE)));
+        assert!(line["peer"].is_string() && line["reason"].is_string() && line["call"].is_string(), "{line}");
+    }
+    let connect = |_| std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let silent: Vec<_> = (0..9).map(connect).collect();
+    awaited(&server, "a connection was closed by a limit", |line| {
+        line["limit"] == "connections-per-address" && line["peer"].as_str().unwrap().contains("127.0.0.1")
+    });
+    drop(silent);
+    assert!(server.stop().success());
+}
+
 #[test]
 fn a_reload_changes_how_lines_look_and_which_there_are() {
     let mut server = Server::new(PROGRAM);

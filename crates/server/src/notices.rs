@@ -2,6 +2,7 @@
 //! kind at most one line a second is written: of the last peer, and how many others there were since the line before.
 //! What is counted exactly is in the metrics.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,6 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 enum Kind {
     Handshake,
     Closed,
+    Accept,
     Refusal,
 }
 
@@ -26,6 +28,7 @@ enum Kind {
 pub(crate) struct Notices {
     handshakes: Arc<Paced>,
     closings: Arc<Paced>,
+    accepts: Arc<Paced>,
     refusals: Arc<Paced>,
 }
 
@@ -46,6 +49,13 @@ impl Notices {
         });
     }
 
+    /// No connection can be accepted: the process has no descriptor or memory for it.
+    pub(crate) fn cannot_accept(&self, error: io::Error) {
+        self.tell(Kind::Accept, move |left_out| {
+            tracing::warn!(%error, left_out, "a connection cannot be accepted");
+        });
+    }
+
     /// A call was refused before anything of it was read; `line` gets how many others were not shown.
     pub(crate) fn refused(&self, line: impl FnOnce(u64) + Send + 'static) {
         self.tell(Kind::Refusal, line);
@@ -55,6 +65,7 @@ impl Notices {
         let paced = match kind {
             Kind::Handshake => &self.handshakes,
             Kind::Closed => &self.closings,
+            Kind::Accept => &self.accepts,
             Kind::Refusal => &self.refusals,
         };
         Paced::tell(paced, line);
@@ -161,10 +172,10 @@ mod tests {
     async fn kinds_do_not_silence_each_other() {
         let notices = Notices::default();
         let written = Arc::new(Mutex::new(0));
-        for kind in [Kind::Handshake, Kind::Closed, Kind::Refusal] {
+        for kind in [Kind::Handshake, Kind::Closed, Kind::Accept, Kind::Refusal] {
             let written = Arc::clone(&written);
             notices.tell(kind, move |_| *written.lock().unwrap() += 1);
         }
-        assert_eq!(*written.lock().unwrap(), 3);
+        assert_eq!(*written.lock().unwrap(), 4);
     }
 }

@@ -240,7 +240,6 @@ fn fingerprint(material: &Material) -> [u8; 32] {
 pub(crate) fn failure(error: &io::Error) -> String {
     use rustls::{AlertDescription as Alert, CertificateError, Error};
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
-    #[expect(clippy::wildcard_enum_match_arm, reason = "not exhaustive; the rest explains itself")]
     let meaning = match tls {
         Some(Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate | Alert::CertificateUnknown)) => {
             "the client does not trust this server's certificate: it has another ca.pem"

@@ -67,10 +67,9 @@ pub(crate) fn from_status(status: tonic::Status) -> Error {
     match status.code() {
         tonic::Code::Unimplemented => Error::NotSealwright,
         tonic::Code::OutOfRange => Error::BadAnswer { what: "a message above the limit" },
-        tonic::Code::Unavailable
-        | tonic::Code::Unknown
-        | tonic::Code::Internal
-        | tonic::Code::Cancelled => Error::ConnectionLost { source: Some(Box::new(status)) },
+        tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Internal | tonic::Code::Cancelled => {
+            Error::ConnectionLost { source: Some(Box::new(status)) }
+        }
         tonic::Code::Ok
         | tonic::Code::InvalidArgument
         | tonic::Code::DeadlineExceeded

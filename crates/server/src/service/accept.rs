@@ -37,7 +37,7 @@ pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> 
             Err(error) if is_the_peers(&error) => (),
             Err(error) => {
                 inner.front.inner.metrics.closed(Closed::Descriptors);
-                tracing::warn!(%error, "a connection cannot be accepted");
+                inner.front.inner.notices.cannot_accept(error);
                 spare = spare.close_one(&listener).await;
                 tokio::time::sleep(PAUSE).await;
             }

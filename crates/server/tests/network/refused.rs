@@ -18,8 +18,7 @@ type Send = h2::client::SendRequest<Bytes>;
 
 async fn connect(bench: &Bench, name: &str) -> Send {
     let config = bench.config(&bench.authority.client(name));
-    let (send, connection) =
-        h2::client::handshake(tls(bench.address, &config).await.unwrap()).await.unwrap();
+    let (send, connection) = h2::client::handshake(tls(bench.address, &config).await.unwrap()).await.unwrap();
     tokio::spawn(connection);
     send
 }
