@@ -12,8 +12,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
+use std::time::Instant;
 
 use sealwright_crypto::digest::to_hex;
 use sealwright_crypto::openpgp::armor;
@@ -130,7 +133,7 @@ fn an_operator_sees_at_info_who_was_not_let_in_and_why() {
         server.ok(&[&["init", "--directory", directory.to_str().unwrap()], arguments].concat());
     };
     server.configure("# [limits]", "[limits]");
-    server.configure("# connections_per_client", "connections_per_address = 8");
+    server.configure("# connections_per_client", "connections_per_address = 64");
     init(&["--client", "build", "--key", "release"]);
     init(&["--client", "gone", "--key", "*"]);
     init(&["--revoke", "gone"]);
@@ -165,12 +168,40 @@ fn an_operator_sees_at_info_who_was_not_let_in_and_why() {
         assert_eq!((&line["outcome"], &line["trace_id"]), (&Value::from(outcome), &Value::from(TRACE)));
         assert!(line["peer"].is_string() && line["reason"].is_string() && line["call"].is_string(), "{line}");
     }
-    let connect = |_| std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-    let silent: Vec<_> = (0..9).map(connect).collect();
+    let connect = |_| TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let silent: Vec<_> = (0..65).map(connect).collect();
     awaited(&server, "a connection was closed by a limit", |line| {
-        line["limit"] == "connections-per-address" && line["peer"].as_str().unwrap().contains("127.0.0.1")
+        line["limit"] == "connections-per-address" && line["peer"].as_str().unwrap().starts_with("127.0.0.1:")
     });
     drop(silent);
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_storm_of_handshakes_that_fail_writes_a_line_a_second_and_counts_the_others() {
+    const STORM: u64 = 300;
+    let mut server = Server::new(PROGRAM);
+    server.configure("format =", "format = \"json\"");
+    server.configure("filter =", "filter = \"info\"");
+    server.start();
+    let begun = Instant::now();
+    for _ in 0..STORM {
+        let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        socket.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        // Whatever it says, until it closes.
+        let _ = socket.read_to_end(&mut Vec::new());
+    }
+    let left_out = || -> Vec<u64> {
+        let log = server.log();
+        let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let lines = whole.lines().map(object).filter(|line| line["message"] == "a handshake failed");
+        lines.map(|line| line["left_out"].as_u64().unwrap()).collect()
+    };
+    let told = |left_out: &[u64]| left_out.iter().map(|more| more + 1).sum::<u64>();
+    server.until("all are told of", || told(&left_out()) >= STORM);
+    let left_out = left_out();
+    assert_eq!(told(&left_out), STORM);
+    assert!(left_out.len() as u64 <= begun.elapsed().as_secs() + 1, "{left_out:?}");
     assert!(server.stop().success());
 }
 

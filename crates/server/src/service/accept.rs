@@ -45,7 +45,9 @@ pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> 
     }
 }
 
-fn admit(inner: &Arc<Inner>, socket: tokio::net::TcpStream, address: std::net::SocketAddr) {
+fn admit(inner: &Arc<Inner>, socket: tokio::net::TcpStream, mut address: std::net::SocketAddr) {
+    // A socket for both families has IPv4 in IPv6; lines and limits are about the peer as everybody writes it.
+    address.set_ip(address.ip().to_canonical());
     let metrics = &inner.front.inner.metrics;
     let refuse = |limit| {
         metrics.closed(limit);
