@@ -39,7 +39,7 @@ fn main() {
     match arguments.as_slice() {
         ["signer", directory] => {
             let socket = Socket::inherited(rustix::io::dup(rustix::stdio::stdin()).unwrap()).unwrap();
-            let config = Config { root: directory.into(), root_key: None, create: true, socket };
+            let config = Config { root: directory.into(), root_key: None, create: true, socket, watcher: None };
             let walls = Walls { landlock: Landlock::IfPresent, peers: Vec::new() };
             sealwright_signer::run(config, &walls).unwrap();
         }

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::config;
 use crate::failure::Failure;
-use crate::file;
+use crate::mistake;
 use crate::init::authority::{Authority, Found, Issued, Subject, new_key};
 use crate::init::files::{self, GROUP, PRIVATE_DIRECTORY, PUBLIC, SECRET, cannot, make_directory, write_new};
 use crate::init::register::{self, Clients, Register};
@@ -285,7 +285,7 @@ impl Installation {
         let configuration = self.directory.join("server.toml");
         let text = register::read(&configuration)?;
         let table: toml::Table = text.parse().map_err(|error| {
-            let what = format!("{}: {}", configuration.display(), file::mistake_in(&text, &error));
+            let what = format!("{}: {}", configuration.display(), mistake::of(&text, &error));
             Failure::failed(what, "Mend the file.")
         })?;
         let address = table.get("listen").and_then(|listen| listen.get("address")).and_then(|all| all.get(0));
