@@ -10,12 +10,12 @@ use zeroize::Zeroizing;
 
 use crate::config;
 use crate::failure::Failure;
-use crate::mistake;
 use crate::init::authority::{Authority, Found, Issued, Subject, new_key};
 use crate::init::files::{self, GROUP, PRIVATE_DIRECTORY, PUBLIC, SECRET, cannot, make_directory, write_new};
 use crate::init::register::{self, Clients, Register};
 use crate::init::text::{self, ServerText};
 use crate::init::{PORT, Users};
+use crate::mistake;
 
 /// Where the store of an installation of the whole machine lies.
 const MACHINE_STATE: &str = "/var/lib/sealwright";

@@ -68,8 +68,7 @@ fn ask(port: u16, path: &str) -> String {
 
 #[test]
 fn the_service_manager_hears_of_readiness_life_and_end() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
+    let mut server = Server::running(PROGRAM, &[]);
     server.await_notice("WATCHDOG=1");
     // A front that ends is said, and the next one is ready again.
     server.signal(server.child("front"), "KILL");
@@ -114,15 +113,13 @@ fn front_and_signer_are_units_of_their_own() {
     server.watch(&mut front);
     server.start_by(front);
     server.import(ED25519);
-    let file = server.files("a", 1).remove(0);
-    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
-    server.ok(&sign);
+    server.signs(ED25519);
     assert!(state.join("data.key").exists() && !state.join("root.key").exists());
     // The signer ends in order, and the next one takes over.
     tools::succeed(Command::new("kill").args(["-TERM", &signer.id().to_string()]));
     assert!(signer.wait().unwrap().success());
     signer = start_signer();
-    server.ok(&sign);
+    server.signs(ED25519);
     // A reload reads from the disk, also files that were replaced; a wrong one changes nothing.
     let clients = server.directory().join("clients.toml");
     for (text, status) in [
@@ -131,12 +128,11 @@ fn front_and_signer_are_units_of_their_own() {
     ] {
         fs::write(server.directory().join("next"), text).unwrap();
         fs::rename(server.directory().join("next"), &clients).unwrap();
-        server.forget_notices();
-        server.signal(server.supervisor(), "HUP");
+        server.reload();
         assert!(server.await_notice("RELOADING=1").contains("MONOTONIC_USEC="));
         let notice = server.await_notice(status);
         assert!(notice.lines().any(|line| line == "READY=1"), "a reload has an end: {notice}");
-        server.ok(&sign);
+        server.signs(ED25519);
     }
     assert!(server.stop().success(), "{}", server.log());
     tools::succeed(Command::new("kill").args(["-TERM", &signer.id().to_string()]));
