@@ -55,9 +55,14 @@ impl Caller {
     }
 
     /// Asks for so many signatures in one stream, and waits until the server begins to answer.
-    pub(crate) async fn ask(&mut self, key: &str, count: usize, deadline_ms: u32) {
+    pub(crate) async fn ask(
+        &mut self,
+        key: &str,
+        count: usize,
+        deadline_ms: u32,
+    ) -> Result<(), tonic::Status> {
         let groups: Vec<_> = (0..count).map(|_| group(key, deadline_ms).to_wire()).collect();
-        let _ = self.0.sign(tokio_stream::iter(groups)).await;
+        self.0.sign(tokio_stream::iter(groups)).await.map(|_| ())
     }
 
     /// Asks for so many signatures in one stream; what came of each.
