@@ -7,6 +7,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::exit,
+    clippy::arithmetic_side_effects,
     clippy::print_stdout,
     reason = "tests"
 )]

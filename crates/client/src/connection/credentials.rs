@@ -139,9 +139,11 @@ fn read(what: &'static str, path: &Path, secrecy: Secrecy) -> Result<Zeroizing<V
     if secrecy == Secrecy::Secret && is_open(mode, facts.uid(), rustix::process::getuid().as_raw()) {
         return Err(wrong(what, path, CredentialFault::OpenToOthers { mode }));
     }
-    kept::read(&file, FILE_BYTES_MAX).map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => wrong(what, path, CredentialFault::TooLong { limit: FILE_BYTES_MAX }),
-        _ => unreadable(error),
+    kept::read(&file, FILE_BYTES_MAX).map_err(|error| {
+        if error.kind() == ErrorKind::FileTooLarge {
+            return wrong(what, path, CredentialFault::TooLong { limit: FILE_BYTES_MAX });
+        }
+        unreadable(error)
     })
 }
 

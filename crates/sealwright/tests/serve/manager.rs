@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use sealwright_testkit::fixtures::ED25519;
 use sealwright_testkit::server::Server;
@@ -102,8 +103,11 @@ fn front_and_signer_are_units_of_their_own() {
     let listener = UnixListener::bind(run.join("signer.sock")).unwrap();
     fs::set_permissions(run.join("signer.sock"), fs::Permissions::from_mode(0o600)).unwrap();
     let program = server.program().to_owned();
+    let watchdog = UnixDatagram::bind(state.with_file_name("watchdog")).unwrap();
+    watchdog.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let start_signer = || -> Child {
         let mut command = Command::new(&program);
+        command.env("NOTIFY_SOCKET", state.with_file_name("watchdog")).env("WATCHDOG_USEC", "2000000");
         command.args(["signer", "--root"]).arg(&state).arg("--root-key").arg(credentials.join("root.key"));
         command.stdin(OwnedFd::from(listener.try_clone().unwrap())).stdout(Stdio::null()).spawn().unwrap()
     };
@@ -114,6 +118,11 @@ fn front_and_signer_are_units_of_their_own() {
     server.start_by(front);
     server.import(ED25519);
     server.signs(ED25519);
+    for _ in 0..3 {
+        let mut word = [0; 64];
+        let length = watchdog.recv(&mut word).expect("the signer says that it works");
+        assert_eq!(&word[..length], b"WATCHDOG=1");
+    }
     assert!(state.join("data.key").exists() && !state.join("root.key").exists());
     // The signer ends in order, and the next one takes over.
     tools::succeed(Command::new("kill").args(["-TERM", &signer.id().to_string()]));
