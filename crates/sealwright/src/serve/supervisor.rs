@@ -92,7 +92,7 @@ impl Slot {
         match started {
             Ok(running) => {
                 (self.running, self.start) = (Some(running), None);
-                self.watchdog.heard();
+                self.watchdog.started();
             }
             Err(error) => {
                 let pause = self.backoff.after(Duration::ZERO);

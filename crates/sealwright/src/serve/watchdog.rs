@@ -8,6 +8,9 @@ use super::backoff::from_now;
 /// all, and what it says be under way.
 const ONCE_MORE: Duration = Duration::from_secs(2);
 
+/// What a process may take to start: as long as front waits for a signer.
+const START_MAX: Duration = Duration::from_secs(60);
+
 /// Of one process.
 pub(super) struct Watchdog {
     silence_max: Duration,
@@ -21,7 +24,13 @@ impl Watchdog {
         Self { silence_max, look: from_now(silence_max), is_suspect: false }
     }
 
-    /// It has said something, or was just started.
+    /// It was just started.
+    pub(super) fn started(&mut self) {
+        self.heard();
+        self.look = from_now(self.silence_max.max(START_MAX));
+    }
+
+    /// It has said something.
     pub(super) fn heard(&mut self) {
         *self = Self::new(self.silence_max);
     }
@@ -58,6 +67,15 @@ mod tests {
         assert_eq!(watchdog.next_look(), late + ONCE_MORE);
         assert!(watchdog.is_silent(late + ONCE_MORE));
         assert!(!watchdog.is_silent(from_now(Duration::from_secs(60))), "the next one has its time");
+    }
+
+    #[test]
+    fn a_start_may_take_longer_than_a_piece_of_work() {
+        let mut watchdog = Watchdog::new(Duration::from_secs(5));
+        watchdog.started();
+        assert!(!watchdog.is_silent(from_now(Duration::from_secs(50))) && !watchdog.is_suspect);
+        watchdog.heard();
+        assert!(!watchdog.is_silent(from_now(Duration::from_secs(6))) && watchdog.is_suspect);
     }
 
     #[test]
