@@ -4,7 +4,6 @@
 
 use std::io::{Error, ErrorKind, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first thing that went wrong with standard output. After it nothing more is written: what comes later would
 /// stand for the whole.
@@ -30,11 +29,10 @@ pub(crate) fn fault() -> Option<&'static Error> {
     FAULT.get()
 }
 
-/// Past the standard library, which takes a descriptor that cannot be written to for one that wants nothing.
+/// Past the standard library, which takes a descriptor that cannot be written to for one that wants nothing. One that
+/// was closed (`>&-`) does want nothing: the standard library has opened `/dev/null` in its place before `main`, so that
+/// no file of ours ever gets its number.
 fn write_all(mut bytes: &[u8]) -> std::io::Result<()> {
-    if CLOSED_AT_START.load(Ordering::Relaxed) {
-        return Err(rustix::io::Errno::BADF.into());
-    }
     let stdout = std::io::stdout().lock();
     while !bytes.is_empty() {
         match rustix::io::write(&stdout, bytes) {
@@ -46,22 +44,6 @@ fn write_all(mut bytes: &[u8]) -> std::io::Result<()> {
     }
     Ok(())
 }
-
-/// Standard output was closed (`>&-`) when we were started. The standard library opens `/dev/null` in its place before
-/// `main`, and nobody could tell it from one that was asked for.
-static CLOSED_AT_START: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn look_at_standard_output() {
-    let closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err();
-    CLOSED_AT_START.store(closed, Ordering::Relaxed);
-}
-
-// SAFETY: the section holds pointers to functions without arguments and results, and this is one. It runs on the only
-// thread before `main`; all that it does is one system call and one store.
-#[used]
-#[expect(unsafe_code, reason = "nothing else runs before the standard library")]
-#[unsafe(link_section = ".init_array")]
-static LOOK_AT_STANDARD_OUTPUT: extern "C" fn() = look_at_standard_output;
 
 /// Most bytes of a line beside the results: names in it come from outside.
 const LINE_BYTES_MAX: usize = 16 << 10;
