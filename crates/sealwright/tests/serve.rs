@@ -14,6 +14,8 @@
 mod caller;
 #[path = "serve/configuration.rs"]
 mod configuration;
+#[path = "serve/crowded.rs"]
+mod crowded;
 #[path = "serve/end.rs"]
 mod end;
 #[path = "serve/kill.rs"]

@@ -2,7 +2,8 @@
 //!
 //! Who has not said who he is costs a descriptor and little else, and is counted apart from those who have, so that he
 //! can never be in their way. Where there is no room for one more, the one that has been silent for longest leaves; who
-//! has done his part, and waits for us, never does. If all wait for us, a newcomer waits in the kernel's backlog.
+//! has done his part, and waits for us, never does. If all wait for us or have just come, a newcomer waits, those after
+//! him in the kernel's backlog.
 //!
 //! Over the number of connections that may be, or of those of one address, a socket is closed at once: it has cost
 //! nothing.
@@ -15,7 +16,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -37,6 +38,9 @@ pub(super) const PLACE_MAX: Duration = Duration::from_millis(100);
 
 /// How long a peer is waited for in a handshake before he may have to leave for another.
 pub(super) const LATE_AFTER: Duration = Duration::from_secs(2);
+
+/// How often it is looked, beside each change, whether somebody has been silent for long enough.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) struct Admission {
     limits: Limits,
@@ -74,7 +78,7 @@ pub(super) enum Refused {
     Connections,
     /// Too many of this address.
     Address,
-    /// All that have not said who they are wait for us: in a moment there is room.
+    /// All that have not said who they are wait for us, or have just come: in a moment there is room.
     NotNow,
 }
 
@@ -154,7 +158,7 @@ impl Admission {
         let hash = usize::try_from(self.hashing.hash_one(network) >> 1).unwrap_or_default();
         let lane = self.lanes.get(hash % LANES).ok_or(Refused::Address)?;
         let mut state = self.room.state();
-        let Entered { number, stay, instead } = state.book.enter(network, &self.limits)?;
+        let Entered { number, stay, instead } = state.book.enter(network, &self.limits, Instant::now())?;
         state.open = state.open.saturating_add(1);
         drop(state);
         let admitted = Admitted {
@@ -173,7 +177,9 @@ impl Admission {
             // Before the look, so that no change is missed.
             let changed = self.room.changed.notified();
             match self.admit(address) {
-                Err(Refused::NotNow) => changed.await,
+                Err(Refused::NotNow) => {
+                    let _ = tokio::time::timeout(LOOK_EVERY, changed).await;
+                }
                 outcome => return outcome,
             }
         }
@@ -286,13 +292,25 @@ mod tests {
         assert_eq!(admission.open(), 4, "the one that has to leave is there until it has left");
     }
 
-    #[test]
-    fn the_oldest_silent_one_of_all_leaves_when_there_is_no_room_at_all() {
+    #[tokio::test]
+    async fn the_oldest_silent_one_of_all_leaves_once_it_had_its_time_when_there_is_no_room_at_all() {
         let admission = Admission::new(&limits((9, 9), (2, 2)));
+        let begun = Instant::now();
         let mut other = admission.admit(address(OTHER)).unwrap();
         let mut first = admission.admit(address(ONE)).unwrap();
-        let mut second = admission.admit(address(ONE)).unwrap();
-        assert!(has_to_leave(&mut other) && !has_to_leave(&mut first) && !has_to_leave(&mut second));
+        let second = admission.admit_soon(address(ONE)).await.unwrap();
+        assert!(begun.elapsed() >= book::SILENT_MIN && second.instead);
+        assert!(has_to_leave(&mut other) && !has_to_leave(&mut first));
+    }
+
+    #[tokio::test]
+    async fn a_late_one_leaves_before_one_that_has_just_come() {
+        let admission = Admission::new(&limits((9, 9), (2, 2)));
+        let mut late = admission.admit(address(OTHER)).unwrap();
+        let mut first = admission.admit(address(ONE)).unwrap();
+        late.admitted.stands(Standing::Late);
+        assert!(admission.admit(address(ONE)).unwrap().instead);
+        assert!(has_to_leave(&mut late) && !has_to_leave(&mut first));
     }
 
     #[test]

@@ -39,7 +39,7 @@ const STREAMS_MAX: u32 = 4;
 pub(super) fn of_client(inner: &Inner, caller: &Caller) -> Fault {
     inner.front.inner.metrics.closed(Closed::PerClient);
     let (name, limit) = (caller.claimed_name(), inner.limits.connections_per_client.max(1));
-    why(format!("the client {name} has {limit} connections here, as many as it may"))
+    why(format!("the client {name} has as many connections here as it may ({limit})"))
 }
 
 /// The same, if that is for lack of room; else nothing can be said.

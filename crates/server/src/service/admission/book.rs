@@ -6,6 +6,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -23,6 +24,10 @@ pub(in crate::service) enum Standing {
     Working,
 }
 
+/// For so long a newcomer may be silent before he may have to leave for one of another address: in a storm all are
+/// silent for a moment, and a newcomer does better to wait.
+pub(super) const SILENT_MIN: Duration = Duration::from_secs(2);
+
 /// In order of their age.
 type Number = u64;
 
@@ -37,6 +42,7 @@ pub(super) struct Entered {
 
 struct Waiting {
     address: IpAddr,
+    since: Instant,
     standing: Standing,
     /// Dropped, it tells him to leave.
     _stay: oneshot::Sender<()>,
@@ -59,34 +65,57 @@ pub(super) struct Book {
 
 impl Book {
     /// Room for a newcomer, of whom nothing is known but his address.
-    pub(super) fn enter(&mut self, address: IpAddr, limits: &Limits) -> Result<Entered, Refused> {
+    pub(super) fn enter(
+        &mut self,
+        address: IpAddr,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<Entered, Refused> {
         if self.authenticated >= limits.connections.max(1) {
             return Err(Refused::Connections);
         }
-        let of_all = usize::try_from(limits.unauthenticated.max(1)).unwrap_or(usize::MAX);
-        let of_one = usize::try_from(limits.unauthenticated_per_address.max(1)).unwrap_or(usize::MAX);
-        let mut leaves = None;
-        if let Some(here) = self.by_address.get(&address) {
-            if here.authenticated >= limits.connections_per_address.max(1) {
-                return Err(Refused::Address);
-            }
-            if here.order.len() >= of_one {
-                leaves = Some(first_to_leave(&here.order).ok_or(Refused::Address)?);
-            }
-        }
-        if leaves.is_none() && self.order.len() >= of_all {
-            leaves = Some(first_to_leave(&self.order).ok_or(Refused::NotNow)?);
-        }
+        let leaves = self.who_leaves_for(address, limits, now)?;
         if let Some(number) = leaves {
             self.forget(number);
         }
         let number = self.next;
         self.next = self.next.saturating_add(1);
         let (sender, stay) = oneshot::channel();
-        self.waiting.insert(number, Waiting { address, standing: Standing::Silent, _stay: sender });
+        self.waiting
+            .insert(number, Waiting { address, since: now, standing: Standing::Silent, _stay: sender });
         self.order.insert((Standing::Silent, number));
         self.by_address.entry(address).or_default().order.insert((Standing::Silent, number));
         Ok(Entered { number, stay, instead: leaves.is_some() })
+    }
+
+    /// Whoever has to, if anybody has to.
+    fn who_leaves_for(
+        &self,
+        address: IpAddr,
+        limits: &Limits,
+        now: Instant,
+    ) -> Result<Option<Number>, Refused> {
+        let of_all = usize::try_from(limits.unauthenticated.max(1)).unwrap_or(usize::MAX);
+        let of_one = usize::try_from(limits.unauthenticated_per_address.max(1)).unwrap_or(usize::MAX);
+        if let Some(here) = self.by_address.get(&address) {
+            if here.authenticated >= limits.connections_per_address.max(1) {
+                return Err(Refused::Address);
+            }
+            if here.order.len() >= of_one {
+                return first_to_leave(&here.order).map(Some).ok_or(Refused::Address);
+            }
+        }
+        if self.order.len() < of_all {
+            return Ok(None);
+        }
+        let has_been_silent = |number: &Number| {
+            let since = self.waiting.get(number).map(|waiting| waiting.since);
+            since.is_some_and(|since| now.saturating_duration_since(since) >= SILENT_MIN)
+        };
+        let silent = first_to_leave(&self.order).filter(has_been_silent);
+        let late =
+            || self.order.range((Standing::Late, 0)..(Standing::Working, 0)).next().map(|(_, late)| *late);
+        silent.or_else(late).map(Some).ok_or(Refused::NotNow)
     }
 
     /// Another standing; nothing for one who has to leave.
@@ -120,7 +149,7 @@ impl Book {
 
     /// One that had not said who he is has gone, or has to.
     pub(super) fn forget(&mut self, number: Number) {
-        let Some(Waiting { address, standing, _stay }) = self.waiting.remove(&number) else { return };
+        let Some(Waiting { address, standing, .. }) = self.waiting.remove(&number) else { return };
         self.order.remove(&(standing, number));
         self.of_address(address, |here| {
             here.order.remove(&(standing, number));
