@@ -95,17 +95,27 @@ pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// A text from outside, safe to show: control characters (a terminal would obey them) are escaped.
+/// A text from outside, safe to show: what a terminal would obey, what ends a line somewhere, and what changes the
+/// direction or the look of the text around it, is escaped.
 pub(crate) fn safe(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
-            let hidden = c.is_control()
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
             let escaped: Box<dyn Iterator<Item = char>> =
-                if hidden { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) };
+                if is_hidden(c) { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) };
             escaped
         })
         .collect()
+}
+
+/// Control characters, the two separators of lines (Unicode 5.8), marks of direction (UAX #9), and what is not seen.
+/// The joiners U+200C and U+200D stay: some scripts need them.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// Columns as wide as their widest cell, two blanks between.
@@ -140,5 +150,17 @@ mod tests {
         assert_eq!(safe("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(safe("\u{202e}mpr.exe"), "\\u{202e}mpr.exe");
         assert_eq!(safe("päckage %{name} $x"), "päckage %{name} $x");
+    }
+
+    #[test]
+    fn no_character_that_ends_a_line_or_turns_text_is_shown_as_it_is() {
+        let ends_lines = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+        let turns = ['\u{61c}', '\u{200e}', '\u{200f}'].into_iter();
+        let turns = turns.chain('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}');
+        let unseen = ['\0', '\u{7f}', '\u{9b}', '\u{200b}', '\u{feff}', '\u{e0041}'];
+        for c in ends_lines.into_iter().chain(turns).chain(unseen) {
+            let shown = safe(&format!("a{c}b"));
+            assert!(shown.is_ascii() && shown.starts_with("a\\") && shown.ends_with('b'), "{c:?}: {shown}");
+        }
     }
 }

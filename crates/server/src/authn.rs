@@ -198,7 +198,8 @@ impl Peer {
             return Ok(());
         }
         if let Err(error) = tables.plane.accepts(&self.chain) {
-            tracing::info!(%error, "a certificate does not count any more");
+            // The refusal has a line of its own, of which there are not too many.
+            tracing::debug!(%error, "a certificate does not count any more");
             return Err(refused("does not count any more with the authority of now"));
         }
         self.accepted_by.store(tables.plane_number, Ordering::Relaxed);

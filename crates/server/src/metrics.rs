@@ -293,6 +293,8 @@ pub struct Metrics {
     pub(crate) signer_seconds: Histogram,
     /// Of that: intent and log entry, until durable.
     pub(crate) store_seconds: Histogram,
+    /// Bytes of the bodies of calls that were taken from peers.
+    pub request_bytes: Arc<Counter>,
     /// Groups that have arrived and are not answered.
     pub requests_in_flight: Gauge,
     /// Open connections, those in their handshake too.
@@ -335,6 +337,7 @@ impl Metrics {
             queue_seconds: Histogram::new(),
             signer_seconds: Histogram::new(),
             store_seconds: Histogram::new(),
+            request_bytes: Arc::default(),
             requests_in_flight: Gauge::new(),
             connections_open: Gauge::new(),
             connections_unauthenticated: Gauge::new(),

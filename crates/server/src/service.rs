@@ -42,6 +42,7 @@ mod handler;
 mod handshake;
 mod shares;
 mod stall;
+mod typed;
 
 pub(crate) use arrivals::{Total as Arrivals, total as arrivals};
 

@@ -31,5 +31,9 @@ mod health;
 mod identity;
 #[path = "front/peer.rs"]
 mod peer;
+#[path = "network/refused.rs"]
+mod refused;
 #[path = "network/slow.rs"]
 mod slow;
+#[path = "network/typed.rs"]
+mod typed;

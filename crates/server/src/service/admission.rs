@@ -131,8 +131,6 @@ pub(super) type Stay = oneshot::Receiver<()>;
 pub(super) struct Newcomer {
     pub(super) admitted: Admitted,
     pub(super) stay: Stay,
-    /// Whether another has to leave for him.
-    pub(super) instead: bool,
 }
 
 /// A place for one handshake, given back when dropped.
@@ -158,7 +156,7 @@ impl Admission {
         let hash = usize::try_from(self.hashing.hash_one(network) >> 1).unwrap_or_default();
         let lane = self.lanes.get(hash % LANES).ok_or(Refused::Address)?;
         let mut state = self.room.state();
-        let Entered { number, stay, instead } = state.book.enter(network, &self.limits, Instant::now())?;
+        let Entered { number, stay } = state.book.enter(network, &self.limits, Instant::now())?;
         state.open = state.open.saturating_add(1);
         drop(state);
         let admitted = Admitted {
@@ -168,7 +166,7 @@ impl Admission {
             is_authenticated: false,
             lane: Arc::clone(lane),
         };
-        Ok(Newcomer { admitted, stay, instead })
+        Ok(Newcomer { admitted, stay })
     }
 
     /// The same, as soon as there is room: [`Refused::NotNow`] is waited for.
@@ -287,7 +285,7 @@ mod tests {
         let mut first = admission.admit(address(ONE)).unwrap();
         let mut second = admission.admit(address(ONE)).unwrap();
         let mut third = admission.admit(address(ONE)).unwrap();
-        assert!(third.instead && has_to_leave(&mut first));
+        assert!(has_to_leave(&mut first));
         assert!(!has_to_leave(&mut other) && !has_to_leave(&mut second) && !has_to_leave(&mut third));
         assert_eq!(admission.open(), 4, "the one that has to leave is there until it has left");
     }
@@ -298,8 +296,8 @@ mod tests {
         let begun = Instant::now();
         let mut other = admission.admit(address(OTHER)).unwrap();
         let mut first = admission.admit(address(ONE)).unwrap();
-        let second = admission.admit_soon(address(ONE)).await.unwrap();
-        assert!(begun.elapsed() >= book::SILENT_MIN && second.instead);
+        let _second = admission.admit_soon(address(ONE)).await.unwrap();
+        assert!(begun.elapsed() >= book::SILENT_MIN);
         assert!(has_to_leave(&mut other) && !has_to_leave(&mut first));
     }
 
@@ -309,7 +307,7 @@ mod tests {
         let mut late = admission.admit(address(OTHER)).unwrap();
         let mut first = admission.admit(address(ONE)).unwrap();
         late.admitted.stands(Standing::Late);
-        assert!(admission.admit(address(ONE)).unwrap().instead);
+        let _second = admission.admit(address(ONE)).unwrap();
         assert!(has_to_leave(&mut late) && !has_to_leave(&mut first));
     }
 
@@ -335,8 +333,8 @@ mod tests {
     fn who_has_said_who_he_is_is_not_in_the_way_of_those_who_have_not() {
         let admission = Admission::new(&limits((9, 9), (1, 1)));
         let mut known: Vec<_> = (0..5).map(|_| authenticated(&admission, ONE).unwrap()).collect();
-        let newcomer = admission.admit(address(ONE)).unwrap();
-        assert!(!newcomer.instead);
+        let mut newcomer = admission.admit(address(ONE)).unwrap();
+        assert!(!has_to_leave(&mut newcomer));
         drop(known.pop());
         assert_eq!(admission.open(), 5);
     }
@@ -362,7 +360,7 @@ mod tests {
         let waits = tokio::select! { biased; _ = &mut another => false, () = std::future::ready(()) => true };
         assert!(waits);
         two.admitted.stands(Standing::Late);
-        assert!(another.await.unwrap().instead);
+        assert!(another.await.is_ok());
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! One connection, from the accepted socket to its end.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,10 @@ pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
         biased;
         // Nothing was asked yet: the peer finds another server, or this one's successor.
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => None,
-        _ = &mut stay => None,
+        _ = &mut stay => {
+            makes_room(&inner, address);
+            None
+        }
         established = Box::pin(handshake::run(&inner, socket, address, &admitted)) => established,
     };
     let Some((stream, peer)) = established else { return };
@@ -51,7 +55,7 @@ pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
             admitted.stands(Standing::Late);
             tokio::select! {
                 biased;
-                _ = &mut stay => (),
+                _ = &mut stay => makes_room(&inner, address),
                 () = Box::pin(farewell::run(&inner, stream, &caller, fault)) => (),
             }
         }
@@ -59,11 +63,17 @@ pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
     }
 }
 
+/// It leaves for another.
+fn makes_room(inner: &Inner, address: SocketAddr) {
+    inner.front.inner.metrics.closed(Closed::Unauthenticated);
+    inner.front.inner.notices.closed(Closed::Unauthenticated, address, None);
+}
+
 /// Whether there is room for it among those who have said who they are; or what to tell it, if anything.
 fn stays(inner: &Inner, caller: &Caller, admitted: &mut Admitted) -> Result<Share, Option<Fault>> {
     let share = inner.shares.take(caller.claimed_name(), inner.limits.connections_per_client);
     let share = share.ok_or_else(|| Some(farewell::of_client(inner, caller)))?;
-    admitted.authenticate(&inner.limits).map_err(|refused| farewell::of_all(inner, refused))?;
+    admitted.authenticate(&inner.limits).map_err(|refused| farewell::of_all(inner, caller, refused))?;
     Ok(share)
 }
 

@@ -17,11 +17,11 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::admission::Refused;
+use super::handler::refused_unread;
 use super::stall::Watched;
 use super::{Inner, http2};
 use crate::authn::{Caller, Phase};
 use crate::metrics::Closed;
-use crate::sign::turned_away;
 
 /// How long the first call is waited for. A client connects because it has one.
 const CALL_MAX: Duration = Duration::from_secs(2);
@@ -37,24 +37,30 @@ const STREAMS_MAX: u32 = 4;
 
 /// Counts it, and says why it cannot stay.
 pub(super) fn of_client(inner: &Inner, caller: &Caller) -> Fault {
-    inner.front.inner.metrics.closed(Closed::PerClient);
     let (name, limit) = (caller.claimed_name(), inner.limits.connections_per_client.max(1));
+    closed(inner, caller, Closed::PerClient);
     why(format!("the client {name} has as many connections here as it may ({limit})"))
 }
 
 /// The same, if that is for lack of room; else nothing can be said.
-pub(super) fn of_all(inner: &Inner, refused: Refused) -> Option<Fault> {
-    let metrics = &inner.front.inner.metrics;
+pub(super) fn of_all(inner: &Inner, caller: &Caller, refused: Refused) -> Option<Fault> {
     match refused {
         Refused::Connections => {
-            metrics.closed(Closed::Connections);
+            closed(inner, caller, Closed::Connections);
             Some(why("the server has as many connections as it may".to_owned()))
         }
         Refused::Address => {
-            metrics.closed(Closed::PerAddress);
+            closed(inner, caller, Closed::PerAddress);
             Some(why("the server has as many connections of this address as it may".to_owned()))
         }
         Refused::NotNow => None,
+    }
+}
+
+fn closed(inner: &Inner, caller: &Caller, limit: Closed) {
+    inner.front.inner.metrics.closed(limit);
+    if let Some(address) = caller.address() {
+        inner.front.inner.notices.closed(limit, address, Some(caller.claimed_name()));
     }
 }
 
@@ -66,10 +72,10 @@ fn why(message: String) -> Fault {
 pub(super) async fn run(inner: &Arc<Inner>, stream: TlsStream<Watched>, caller: &Caller, fault: Fault) {
     let mut phase = inner.front.inner.phase.subscribe();
     let told = Notify::new();
-    let handler = service_fn(|_: Request<Incoming>| {
-        turned_away(&inner.front.inner.metrics, &fault);
-        let answer: Response<tonic::body::Body> =
-            tonic::Status::from(caller.reads(fault.clone())).into_http();
+    let fault = caller.reads(fault);
+    let handler = service_fn(|request: Request<Incoming>| {
+        refused_unread(&inner.front, caller, &request, &fault);
+        let answer: Response<tonic::body::Body> = tonic::Status::from(fault.clone()).into_http();
         told.notify_one();
         std::future::ready(Ok::<_, Infallible>(answer))
     });

@@ -1,6 +1,7 @@
 //! A socket whose other end has to take what is sent to it, and may send so much before it has said who it is.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -20,11 +21,12 @@ pub(super) struct Watched {
     /// Bytes that may still come; none for no limit.
     may_come: Option<usize>,
     front: Front,
+    peer: SocketAddr,
 }
 
 impl Watched {
-    pub(super) const fn new(socket: TcpStream, stall_max: Duration, front: Front) -> Self {
-        Self { socket, stall_max, waiting: None, may_come: None, front }
+    pub(super) const fn new(socket: TcpStream, stall_max: Duration, front: Front, peer: SocketAddr) -> Self {
+        Self { socket, stall_max, waiting: None, may_come: None, front, peer }
     }
 
     /// So many bytes may come from now on, and as many more as one read takes.
@@ -48,6 +50,7 @@ impl Watched {
         ready!(waiting.as_mut().poll(context));
         self.waiting = None;
         self.front.inner.metrics.closed(Closed::WriteStall);
+        self.front.inner.notices.closed(Closed::WriteStall, self.peer, None);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing")))
     }
 }

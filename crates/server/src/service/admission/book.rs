@@ -36,8 +36,6 @@ pub(super) struct Entered {
     pub(super) number: Number,
     /// Ends when he has to leave.
     pub(super) stay: oneshot::Receiver<()>,
-    /// Whether somebody else has to leave for him.
-    pub(super) instead: bool,
 }
 
 struct Waiting {
@@ -85,7 +83,7 @@ impl Book {
             .insert(number, Waiting { address, since: now, standing: Standing::Silent, _stay: sender });
         self.order.insert((Standing::Silent, number));
         self.by_address.entry(address).or_default().order.insert((Standing::Silent, number));
-        Ok(Entered { number, stay, instead: leaves.is_some() })
+        Ok(Entered { number, stay })
     }
 
     /// Whoever has to, if anybody has to.
