@@ -46,3 +46,22 @@ pub(crate) fn serve(kills: u32) -> Result<()> {
     tests.env("SEALWRIGHT_SERVE_KILLS", kills.to_string());
     process::run(tests.env("SEALWRIGHT_SERVE_ENDS", kills.saturating_mul(5).to_string()))
 }
+
+/// Idle connections of one client, of whom an honest client of the same address notices nothing.
+const CROWD: u32 = 5_000;
+
+/// The crowds of the server's tests at their full number.
+pub(crate) fn crowd() -> Result<()> {
+    let mut tests = process::cargo(&[
+        "test",
+        "--locked",
+        "--package",
+        "sealwright-server",
+        "--test",
+        "network",
+        "--",
+        "--nocapture",
+        "crowd::",
+    ]);
+    process::run(tests.env("SEALWRIGHT_CROWD", CROWD.to_string()))
+}

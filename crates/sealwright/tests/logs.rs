@@ -133,7 +133,7 @@ fn an_operator_sees_at_info_who_was_not_let_in_and_why() {
         server.ok(&[&["init", "--directory", directory.to_str().unwrap()], arguments].concat());
     };
     server.configure("# [limits]", "[limits]");
-    server.configure("# connections_per_client", "connections_per_address = 64");
+    server.configure("# connections_per_client", "unauthenticated_per_address = 64");
     init(&["--client", "build", "--key", "release"]);
     init(&["--client", "gone", "--key", "*"]);
     init(&["--revoke", "gone"]);
@@ -171,7 +171,7 @@ fn an_operator_sees_at_info_who_was_not_let_in_and_why() {
     let connect = |_| TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let silent: Vec<_> = (0..65).map(connect).collect();
     awaited(&server, "a connection was closed by a limit", |line| {
-        line["limit"] == "connections-per-address" && line["peer"].as_str().unwrap().starts_with("127.0.0.1:")
+        line["limit"] == "unauthenticated" && line["peer"].as_str().unwrap().starts_with("127.0.0.1:")
     });
     drop(silent);
     assert!(server.stop().success());

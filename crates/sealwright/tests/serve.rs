@@ -15,6 +15,8 @@
 mod caller;
 #[path = "serve/configuration.rs"]
 mod configuration;
+#[path = "serve/crowded.rs"]
+mod crowded;
 #[path = "serve/deaf.rs"]
 mod deaf;
 #[path = "serve/end.rs"]

@@ -17,6 +17,8 @@ mod bench;
 mod certificates;
 #[path = "network/connections.rs"]
 mod connections;
+#[path = "network/crowd.rs"]
+mod crowd;
 #[path = "network/drain.rs"]
 mod drain;
 #[path = "network/gone.rs"]

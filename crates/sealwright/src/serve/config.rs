@@ -155,7 +155,11 @@ fn check_limits(file: &Path, limits: &Limits) -> Result<(), Failure> {
     let least_one = [
         ("connections", limits.connections),
         ("connections_per_address", limits.connections_per_address),
+        ("connections_per_client", limits.connections_per_client),
+        ("unauthenticated", limits.unauthenticated),
+        ("unauthenticated_per_address", limits.unauthenticated_per_address),
         ("handshakes", limits.handshakes),
+        ("first_byte_ms", limits.first_byte_ms),
         ("handshake_ms", limits.handshake_ms),
         ("idle_s", limits.idle_s),
         ("write_stall_s", limits.write_stall_s),
@@ -292,7 +296,11 @@ connections = 12
         for name in [
             "connections",
             "connections_per_address",
+            "connections_per_client",
+            "unauthenticated",
+            "unauthenticated_per_address",
             "handshakes",
+            "first_byte_ms",
             "handshake_ms",
             "idle_s",
             "write_stall_s",

@@ -65,6 +65,17 @@ impl Caller {
         self.0.sign(tokio_stream::iter(groups)).await.map(|_| ())
     }
 
+    /// Asks for one signature; whether it was let in and got it.
+    pub(crate) async fn try_sign(&mut self, key: &str) -> bool {
+        let group = group(key, 60_000).to_wire();
+        let Ok(answers) = self.0.sign(tokio_stream::once(group)).await else { return false };
+        answers
+            .into_inner()
+            .message()
+            .await
+            .is_ok_and(|answer| answer.is_some_and(|answer| answer.failure.is_none()))
+    }
+
     /// Asks for so many signatures in one stream; what came of each.
     pub(crate) async fn sign(&mut self, key: &str, count: usize, deadline_ms: u32) -> Vec<Result<(), Fault>> {
         let groups: Vec<_> = (0..count).map(|_| group(key, deadline_ms).to_wire()).collect();

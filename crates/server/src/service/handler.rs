@@ -87,7 +87,7 @@ impl Call {
         Self {
             front: handler.front.clone(),
             caller: handler.caller.clone(),
-            path: request.uri().path().chars().take(PATH_CHARS_MAX).collect(),
+            path: path(request),
             trace_id: grpc::trace_id(request.headers()),
             _open: handler.activity.open(),
         }
@@ -101,14 +101,27 @@ impl Call {
 
     /// Not by a service, which would say it: before, or by what reads messages for it.
     fn refused(&self, fault: &Fault) {
-        self.front.inner.metrics.requests.count(Some(fault.code));
-        let (caller, path, trace_id) = (self.caller.clone(), self.path.clone(), self.trace_id);
-        let fault = fault.clone();
-        self.front.inner.notices.refused(move |left_out| {
-            let span = grpc::span_of(&path, &caller, trace_id);
-            span.in_scope(|| turned_away_of(&fault, left_out));
-        });
+        refused(&self.front, &self.caller, self.path.clone(), self.trace_id, fault);
     }
+}
+
+/// Counts the refusal of a call, and says it.
+fn refused(front: &Front, caller: &Caller, path: String, trace_id: Option<TraceId>, fault: &Fault) {
+    front.inner.metrics.requests.count(Some(fault.code));
+    let (caller, fault) = (caller.clone(), fault.clone());
+    front.inner.notices.refused(move |left_out| {
+        let span = grpc::span_of(&path, &caller, trace_id);
+        span.in_scope(|| turned_away_of(&fault, left_out));
+    });
+}
+
+/// The same for a connection whose calls reach no service.
+pub(super) fn refused_unread(front: &Front, caller: &Caller, request: &Request<Incoming>, fault: &Fault) {
+    refused(front, caller, path(request), grpc::trace_id(request.headers()), fault);
+}
+
+fn path(request: &Request<Incoming>) -> String {
+    request.uri().path().chars().take(PATH_CHARS_MAX).collect()
 }
 
 /// An answer.
