@@ -45,6 +45,10 @@ impl Error {
                 "Set SEALWRIGHT_HOME to a directory that is yours, or leave out --in-place."
             }
             Self::StateDirectoryOpen { .. } => "Make it yours with mode 0700, or remove it if it is empty.",
+            Self::Sync { .. } => {
+                "Look at the disk and the kernel's log first. Verify the files of the last minutes, then run the same command again."
+            }
+            Self::Campaign(fault) => fault.advice(),
             Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
             Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
             Self::OutputOccupied { .. } => OCCUPIED,
