@@ -330,12 +330,17 @@ impl Journal {
         self.write(&Record::Planned { files, bytes }, Durable::Later).await
     }
 
-    /// Nothing is left to do.
+    /// Nothing is left to do. A journal in which nothing was asked for goes; one that says what was replaced stays: true.
     ///
     /// # Errors
-    /// The journal cannot be written.
-    pub async fn finish(self: &Arc<Self>) -> Result<(), Error> {
-        self.write(&Record::Finished, Durable::Now).await
+    /// The journal cannot be written or removed.
+    pub async fn finish(self: &Arc<Self>) -> Result<bool, Error> {
+        if self.was_used.load(Ordering::Relaxed) {
+            self.write(&Record::Finished, Durable::Now).await?;
+            return Ok(true);
+        }
+        std::fs::remove_file(&self.path).map_err(|error| Error::io("remove", &self.path, error))?;
+        Ok(false)
     }
 
     /// All that was noted is on the disk.
