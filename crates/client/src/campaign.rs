@@ -81,12 +81,11 @@ impl Campaign {
         for tree in &mut wish.trees {
             tree.lock()?;
         }
-        let (journal, past) = Journal::open(place, digest(&wish, choices))?;
-        if let (Some(second), Past::None) = (&wish.second, &past)
-            && !second.was_empty()
-        {
-            return Err(CampaignFault::OutputNotEmpty { path: second.path().to_owned() }.into());
-        }
+        let may_begin = || match wish.second.as_ref().filter(|second| !second.was_empty()) {
+            Some(second) => Err(CampaignFault::OutputNotEmpty { path: second.path().to_owned() }.into()),
+            None => Ok(()),
+        };
+        let (journal, past) = Journal::open(place, digest(&wish, choices), &may_begin)?;
         let journal = Arc::new(journal);
         let course = Arc::new(Course::new(Arc::clone(&journal), per_second));
         let in_campaign = |signer: Signer| signer.in_campaign(Arc::clone(&course));
@@ -104,7 +103,8 @@ impl Campaign {
 
     fn of(wish: Wish, journal: Option<Arc<Journal>>) -> Result<Self, Error> {
         let signers: Vec<Arc<Signer>> = wish.signers.into_iter().map(Arc::new).collect();
-        let signer = |number: usize| signers.get(number).cloned().ok_or(Error::Internal("a rule without a key"));
+        let signer =
+            |number: usize| signers.get(number).cloned().ok_or(Error::Internal("a rule without a key"));
         let rules: Result<Vec<_>, Error> =
             wish.rules.into_iter().map(|(path, number)| Ok((path, signer(number)?))).collect();
         Ok(Self {

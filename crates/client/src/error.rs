@@ -438,10 +438,8 @@ impl Error {
 
     /// As [`Self::write`], of a sync: what a person can mend has its name, all else is [`Self::Sync`].
     pub(crate) fn sync(path: &Path, need: u64, source: io::Error) -> Self {
-        match Self::write(path, need, source) {
-            Self::Io { path, source, .. } => Self::Sync { path, source },
-            named => named,
-        }
+        let named = Self::write(path, need, source);
+        if let Self::Io { path, source, .. } = named { Self::Sync { path, source } } else { named }
     }
 
     /// Whose fault it is.
@@ -517,17 +515,21 @@ impl Error {
             let passes = tried.iter().any(|tried| tried.why.passes());
             return if passes { Retry::Yes } else { Retry::No };
         }
-        let is_stale = matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StaleNetworkFileHandle);
+        let is_stale =
+            matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StaleNetworkFileHandle);
         let can = match self.server_code() {
             Some(code) => code.is_retryable(),
-            None => is_stale || matches!(
-                self,
-                Self::Locked
-                    | Self::Changed { .. }
-                    | Self::ConnectionLost { .. }
-                    | Self::Stopped
-                    | Self::Format(FormatError::Busy { .. } | FormatError::Read { .. })
-            ),
+            None => {
+                is_stale
+                    || matches!(
+                        self,
+                        Self::Locked
+                            | Self::Changed { .. }
+                            | Self::ConnectionLost { .. }
+                            | Self::Stopped
+                            | Self::Format(FormatError::Busy { .. } | FormatError::Read { .. })
+                    )
+            }
         };
         if can { Retry::Yes } else { Retry::No }
     }

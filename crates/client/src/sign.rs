@@ -1,8 +1,8 @@
 //! Signs one file: detect, prepare, stage, ask, verify like a stranger, splice, re-read. Each step takes what
 //! the step before returned; a signature that was not verified cannot be spliced.
 
-pub mod detached;
 mod course;
+pub mod detached;
 pub(crate) mod finish;
 pub(crate) mod links;
 mod salts;
@@ -25,8 +25,8 @@ use sealwright_formats::source::ReadAt as _;
 use sealwright_proto::status::{Code, Fault};
 use tokio::sync::Semaphore;
 
-use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
 use crate::apply::second::{copy_whole, link_or_copy};
+use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
 use crate::apply::{OutputDirectory, Policy, Staged, Target, Written};
 use crate::batch::Stop;
 use crate::campaign::course::{Course, Kept};

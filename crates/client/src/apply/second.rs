@@ -18,14 +18,13 @@ use crate::source::file::SourceFile;
 /// Something else has the name; the directory cannot be written.
 pub(crate) fn link_or_copy(source: &Arc<SourceFile>, target: Target) -> Result<Written, Error> {
     let io = |error: Errno| Error::io("make a link in", &target.dir_path, error.into());
-    let linked =
-        rustix::fs::linkat(source.dir(), source.name(), &target.dir, &target.name, AtFlags::empty());
+    let linked = rustix::fs::linkat(source.dir(), source.name(), &target.dir, &target.name, AtFlags::empty());
     match linked {
         Ok(()) => {}
         Err(Errno::EXIST) => return there_already(source, &target),
-        Err(
-            Errno::XDEV | Errno::PERM | Errno::ACCESS | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS,
-        ) => return copy_whole(source, target),
+        Err(Errno::XDEV | Errno::PERM | Errno::ACCESS | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => {
+            return copy_whole(source, target);
+        }
         Err(error) => return Err(io(error)),
     }
     let now = rustix::fs::statat(&target.dir, &target.name, AtFlags::SYMLINK_NOFOLLOW).map_err(io)?;

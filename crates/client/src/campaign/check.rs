@@ -63,10 +63,17 @@ impl Campaign {
             let look = tokio::task::spawn_blocking(move || look(&looked, &keyed, &keys, from.as_deref()));
             Some((entry.shown, look.await.unwrap_or(Err(Error::Internal("a worker thread ended")))))
         };
-        batch::each_of(tasks, batch::open_max(self.jobs), stop, work, |_, _| None, |done| match done {
-            Some((path, outcome)) => check.count(path, outcome, names_old),
-            None => check.is_stopped = true,
-        })
+        batch::each_of(
+            tasks,
+            batch::open_max(self.jobs),
+            stop,
+            work,
+            |_, _| None,
+            |done| match done {
+                Some((path, outcome)) => check.count(path, outcome, names_old),
+                None => check.is_stopped = true,
+            },
+        )
         .await;
         check.is_stopped |= stop.is_asked();
         let faults = walk.await.unwrap_or_default();
@@ -124,10 +131,9 @@ impl Campaign {
         journal.records(&mut |record| {
             let path = match record {
                 Record::Applied { path, .. } | Record::Linked { path, .. } => path,
-                Record::Planned { .. }
-                | Record::Asked { .. }
-                | Record::Failed { .. }
-                | Record::Finished => return Ok(()),
+                Record::Planned { .. } | Record::Asked { .. } | Record::Failed { .. } | Record::Finished => {
+                    return Ok(());
+                }
             };
             if failed.is_none() {
                 let path = PathBuf::from(std::ffi::OsString::from_vec(path));

@@ -81,11 +81,16 @@ struct State {
 }
 
 impl Journal {
-    /// Opens the journal of what has this digest, or makes it. One that has finished is moved aside first.
+    /// Opens the journal of what has this digest, or makes it, if `may_begin` has nothing against it. One that has finished is
+    /// moved aside first.
     ///
     /// # Errors
-    /// It is in use, of another campaign, or damaged; the place cannot be used.
-    pub fn open(place: &Place, digest: [u8; 32]) -> Result<(Self, Past), Error> {
+    /// It is in use, of another campaign, or damaged; the place cannot be used; those of `may_begin`.
+    pub fn open(
+        place: &Place,
+        digest: [u8; 32],
+        may_begin: &dyn Fn() -> Result<(), Error>,
+    ) -> Result<(Self, Past), Error> {
         let path = match place {
             Place::StateDirectory(directory) => {
                 StateDirectory::open(directory)?;
@@ -97,6 +102,7 @@ impl Journal {
         for _ in 0..2 {
             let file = open(&path, OFlags::CREATE | OFlags::APPEND)?;
             if length(&file, &path)? == 0 {
+                may_begin().inspect_err(|_| drop(std::fs::remove_file(&path)))?;
                 return Self::begin(path, file, digest).map(|journal| (journal, Past::None));
             }
             let head = read_head(&file, &path)?;
@@ -494,7 +500,7 @@ mod tests {
 
     fn open_in(folder: &tempfile::TempDir, digest: u8) -> Result<(Arc<Journal>, Past), Error> {
         let place = Place::File(folder.path().join("j"));
-        Journal::open(&place, [digest; 32]).map(|(journal, past)| (Arc::new(journal), past))
+        Journal::open(&place, [digest; 32], &|| Ok(())).map(|(journal, past)| (Arc::new(journal), past))
     }
 
     #[tokio::test]

@@ -61,8 +61,7 @@ pub(crate) fn look(
     let Some(format) = detect::detect(&source)? else { return Ok(seen) };
     let signatures = format.inspect(&source, None)?.signatures;
     let signer = keys.of(keyed);
-    let by_new =
-        |report: &_| signer.is_some_and(|signer| claims(signer.certificate(), report));
+    let by_new = |report: &_| signer.is_some_and(|signer| claims(signer.certificate(), report));
     seen.is_new = signatures.iter().any(by_new);
     seen.is_old = from.is_some_and(|old| signatures.iter().any(|report| old.made(report)));
     seen.verdict = match (signer, from) {

@@ -81,17 +81,24 @@ impl Campaign {
             let outcome = self.look(&task.entry).await;
             Some((task, outcome))
         };
-        batch::each_of(tasks, batch::open_max(self.jobs), stop, work, |_, _| None, |done| {
-            let Some((task, outcome)) = done else {
-                plan.is_stopped = true;
-                return;
-            };
-            if outcome.as_ref().is_ok_and(|seen| seen.is_linked) {
-                links.0.entry(task.inode).or_default().push(task.spot);
-            }
-            plan.count(&outcome);
-            watch.planned(&task.entry, outcome.as_ref().map(|seen| (seen.verdict, seen.size)));
-        })
+        batch::each_of(
+            tasks,
+            batch::open_max(self.jobs),
+            stop,
+            work,
+            |_, _| None,
+            |done| {
+                let Some((task, outcome)) = done else {
+                    plan.is_stopped = true;
+                    return;
+                };
+                if outcome.as_ref().is_ok_and(|seen| seen.is_linked) {
+                    links.0.entry(task.inode).or_default().push(task.spot);
+                }
+                plan.count(&outcome);
+                watch.planned(&task.entry, outcome.as_ref().map(|seen| (seen.verdict, seen.size)));
+            },
+        )
         .await;
         plan.is_stopped |= stop.is_asked();
         for (path, error) in walk.await.unwrap_or_default() {

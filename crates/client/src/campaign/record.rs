@@ -158,7 +158,10 @@ impl Record {
                 body.push(5);
                 put(&mut body, path);
                 body.push((*may_be_signed).into());
-                put(&mut body, why.get(..why.floor_char_boundary(WHY_BYTES_MAX)).unwrap_or_default().as_bytes());
+                put(
+                    &mut body,
+                    why.get(..why.floor_char_boundary(WHY_BYTES_MAX)).unwrap_or_default().as_bytes(),
+                );
             }
             Self::Finished => body.push(6),
         }
@@ -338,13 +341,19 @@ mod tests {
     fn record() -> impl Strategy<Value = Record> {
         prop_oneof![
             (any::<u64>(), any::<u64>()).prop_map(|(files, bytes)| Record::Planned { files, bytes }),
-            (path(), any::<[u8; 16]>(), before())
-                .prop_map(|(path, request_id, before)| Record::Asked { path, request_id, before }),
+            (path(), any::<[u8; 16]>(), before()).prop_map(|(path, request_id, before)| Record::Asked {
+                path,
+                request_id,
+                before
+            }),
             (path(), any::<u64>(), any::<Option<u64>>())
                 .prop_map(|(path, size, log_index)| Record::Applied { path, size, log_index }),
             (path(), path()).prop_map(|(path, leader)| Record::Linked { path, leader }),
-            (path(), any::<bool>(), ".{0,200}")
-                .prop_map(|(path, may_be_signed, why)| Record::Failed { path, may_be_signed, why }),
+            (path(), any::<bool>(), ".{0,200}").prop_map(|(path, may_be_signed, why)| Record::Failed {
+                path,
+                may_be_signed,
+                why
+            }),
             Just(Record::Finished),
         ]
     }

@@ -248,8 +248,7 @@ impl Shared<'_> {
         let Some(signer) = campaign.keys.of(&entry.real_path()) else {
             return failed(Error::Internal("a file without a key"));
         };
-        let part =
-            Part { in_hand: Some(&self.in_hand), other_names: task.others, stop: Some(&self.stop) };
+        let part = Part { in_hand: Some(&self.in_hand), other_names: task.others, stop: Some(&self.stop) };
         let report = signer.sign_part(index, entry, part).await;
         let class = match &report.outcome {
             Ok(Done::Signed(_)) => Class::Signed,

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, Uid, Gid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
 use crate::apply::OutputDirectory;
@@ -136,11 +136,7 @@ impl Second {
         let stat = rustix::fs::fstat(&from).map_err(io)?;
         let to = open_beneath(&self.root, relative, flags).map_err(io)?;
         // Another owner only where we may; a copy elsewhere is what was asked for.
-        let _ = rustix::fs::fchown(
-            &to,
-            Some(Uid::from_raw(stat.st_uid)),
-            Some(Gid::from_raw(stat.st_gid)),
-        );
+        let _ = rustix::fs::fchown(&to, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
         rustix::fs::fchmod(&to, Mode::from_raw_mode(stat.st_mode)).map_err(io)?;
         rustix::fs::futimens(&to, &times(&stat)).map_err(io)?;
         match rustix::fs::fsync(&to) {

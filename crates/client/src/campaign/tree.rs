@@ -316,12 +316,11 @@ mod tests {
         let trees = open_all(&[folder.path().to_owned(), folder.path().join("sub")]).unwrap();
         assert_eq!(trees.len(), 1, "a tree in another is walked with it");
         let met = met(&trees);
-        let files: Vec<&PathBuf> = met.iter().filter(|(kind, _)| *kind == 'f').map(|(_, path)| path).collect();
+        let files: Vec<&PathBuf> =
+            met.iter().filter(|(kind, _)| *kind == 'f').map(|(_, path)| path).collect();
         assert_eq!(files.len(), 5);
-        let inodes: Vec<u64> = files[..4]
-            .iter()
-            .map(|name| fs::metadata(folder.path().join(name)).unwrap().ino())
-            .collect();
+        let inodes: Vec<u64> =
+            files[..4].iter().map(|name| fs::metadata(folder.path().join(name)).unwrap().ino()).collect();
         assert!(inodes.is_sorted(), "{inodes:?}");
         assert_eq!(met.first(), Some(&('d', PathBuf::new())));
         assert_eq!(met.last(), Some(&('u', PathBuf::new())));

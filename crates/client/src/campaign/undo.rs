@@ -151,7 +151,13 @@ impl sealwright_formats::source::ReadAt for Spliced<'_> {
         while !rest.is_empty() {
             let until_edit = edit.offset.saturating_sub(at);
             let in_edit = edit.offset.saturating_add(inserted).saturating_sub(at);
-            let part = if until_edit > 0 { until_edit } else if in_edit > 0 { in_edit } else { u64::MAX };
+            let part = if until_edit > 0 {
+                until_edit
+            } else if in_edit > 0 {
+                in_edit
+            } else {
+                u64::MAX
+            };
             let len = usize::try_from(part).unwrap_or(usize::MAX).min(rest.len());
             let Some((piece, more)) = rest.split_at_mut_checked(len) else { break };
             if until_edit > 0 {

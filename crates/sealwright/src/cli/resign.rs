@@ -195,7 +195,8 @@ impl Asked<'_> {
         };
         let mut signers = Vec::new();
         for key in &rules.keys {
-            let output = second.as_ref().map(Second::directory).transpose().map_err(|error| failed(&error))?;
+            let output =
+                second.as_ref().map(Second::directory).transpose().map_err(|error| failed(&error))?;
             let signer = Signer::new(connection.clone(), key, request.clone(), output).await;
             signers.push(signer.map_err(|error| refused(&error))?);
         }

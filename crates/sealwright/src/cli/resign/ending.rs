@@ -78,13 +78,8 @@ impl Ending<'_> {
         let is_finished = is_complete && is_over;
         self.say_second(is_finished);
         let kept = self.close(is_finished).await?;
-        let known = Known {
-            summary,
-            check: check.as_ref(),
-            is_finished,
-            journal: kept.as_deref(),
-            regenerate,
-        };
+        let known =
+            Known { summary, check: check.as_ref(), is_finished, journal: kept.as_deref(), regenerate };
         self.printer.summary(&SummaryView::of(known));
         Ok(if is_finished && is_clean { Exit::Done } else { Exit::Failed })
     }
@@ -114,7 +109,8 @@ impl Ending<'_> {
     fn say_reasons(&self) {
         for reason in &self.summary.reasons {
             let names: Vec<String> = reason.examples.iter().map(|path| shown(path)).collect();
-            let more = if reason.files > u64::try_from(names.len()).unwrap_or(u64::MAX) { ", ..." } else { "" };
+            let more =
+                if reason.files > u64::try_from(names.len()).unwrap_or(u64::MAX) { ", ..." } else { "" };
             say(&format!("{} failed: {} ({}{more})", reason.files, reason.why, names.join(", ")));
             say(&format!("       {}", reason.advice));
         }
@@ -132,7 +128,8 @@ impl Ending<'_> {
             .iter()
             .take(KEYS_SHOWN_MAX)
             .map(|(key, count)| {
-                let name = if key.is_empty() { "a key without a name".to_owned() } else { short_fingerprint(key) };
+                let name =
+                    if key.is_empty() { "a key without a name".to_owned() } else { short_fingerprint(key) };
                 format!("{count} by {name}")
             })
             .collect();

@@ -39,7 +39,10 @@ impl Rules {
             return Ok(Self { keys, directories: vec![(PathBuf::from("/"), 0)] });
         };
         let text = file::read_text(path, FILE_BYTES_MAX).map_err(|error| {
-            Failure::usage(format!("the key map {}: {error}", path.display()), "Write lines of DIRECTORY = KEY.")
+            Failure::usage(
+                format!("the key map {}: {error}", path.display()),
+                "Write lines of DIRECTORY = KEY.",
+            )
         })?;
         let rules = Self::parse(&text, path)?;
         let tree_paths: Vec<&Path> = trees.iter().map(Tree::path).collect();
@@ -89,7 +92,9 @@ impl Rules {
     }
 
     fn check(&self, path: &Path, trees: &[&Path]) -> Result<(), Failure> {
-        let wrong = |what: String, advice| Err(Failure::usage(format!("the key map {}: {what}", path.display()), advice));
+        let wrong = |what: String, advice| {
+            Err(Failure::usage(format!("the key map {}: {what}", path.display()), advice))
+        };
         let near = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
         let lost: BTreeSet<&Path> = self
             .directories
@@ -98,11 +103,18 @@ impl Rules {
             .filter(|directory| !trees.iter().any(|tree| near(directory, tree)))
             .collect();
         if let Some(directory) = lost.first() {
-            return wrong(format!("{} is in none of the trees", directory.display()), "Name its tree too, or take the line out.");
+            return wrong(
+                format!("{} is in none of the trees", directory.display()),
+                "Name its tree too, or take the line out.",
+            );
         }
-        let keyless = trees.iter().find(|tree| !self.directories.iter().any(|(directory, _)| near(directory, tree)));
+        let keyless =
+            trees.iter().find(|tree| !self.directories.iter().any(|(directory, _)| near(directory, tree)));
         if let Some(tree) = keyless {
-            return wrong(format!("no key for anything in {}", tree.display()), "Add a line for it, or leave the tree out.");
+            return wrong(
+                format!("no key for anything in {}", tree.display()),
+                "Add a line for it, or leave the tree out.",
+            );
         }
         Ok(())
     }

@@ -153,7 +153,11 @@ impl Watch for Printer {
                         terminal::json(&FileView::of(report, &self.trace_id));
                     }
                     for warning in &report.warnings {
-                        terminal::err(&format!("Warning: {}: {}", shown(&report.path), terminal::safe(warning)));
+                        terminal::err(&format!(
+                            "Warning: {}: {}",
+                            shown(&report.path),
+                            terminal::safe(warning)
+                        ));
                     }
                 });
             }
@@ -249,8 +253,11 @@ impl<'a> SummaryView<'a> {
             .iter()
             .map(|reason| ReasonView { error: &reason.why, advice: &reason.advice, files: reason.files })
             .collect();
-        let stopped_by =
-            summary.fatal.as_ref().map(|fatal| ReasonView { error: &fatal.why, advice: &fatal.advice, files: 1 });
+        let stopped_by = summary.fatal.as_ref().map(|fatal| ReasonView {
+            error: &fatal.why,
+            advice: &fatal.advice,
+            files: 1,
+        });
         let check = known.check.map(|check| CheckView {
             packages: check.packages,
             unsigned: check.unsigned,

@@ -152,7 +152,13 @@ mod tests {
             text("signed", Count::default(), Some(total), Duration::ZERO),
             "0 of 22000 files signed, 0 B of 44.0 GiB, 0/s, unknown time left"
         );
-        assert_eq!(text("looked at", done, None, Duration::from_secs(1)), "500 files looked at, 1.0 GiB, 500/s");
-        assert_eq!((duration(119), duration(7199), duration(9000)), ("119 s".into(), "120 min".into(), "2 h 30 min".into()));
+        assert_eq!(
+            text("looked at", done, None, Duration::from_secs(1)),
+            "500 files looked at, 1.0 GiB, 500/s"
+        );
+        assert_eq!(
+            (duration(119), duration(7199), duration(9000)),
+            ("119 s".into(), "120 min".into(), "2 h 30 min".into())
+        );
     }
 }
