@@ -334,7 +334,7 @@ impl Signer {
         }
         if let Some(course) = &self.course {
             let size = signed.written.size;
-            course.journal.applied(&entry.real_path(), size, Some(log_index)).await.map_err(not_applied)?;
+            course.journal.applied(&entry.real_path(), size, Some(log_index)).await?;
         }
         let others = u64::try_from(part.other_names).unwrap_or(u64::MAX);
         trail.warnings.extend(links::note(&self.request.policy, &signed.written, others));

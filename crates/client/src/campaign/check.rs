@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::batch::{self, Stop};
 use crate::campaign::Campaign;
 use crate::campaign::look::{Seen, look};
-use crate::campaign::plan::feed;
+use crate::campaign::plan::{Task, Way, feed};
 use crate::campaign::record::Record;
 use crate::campaign::tree::{Tree, open_all};
 use crate::error::Error;
@@ -55,8 +55,8 @@ impl Campaign {
         };
         let mut check = Check::default();
         let names_old = self.from.is_some();
-        let (tasks, walk) = feed(trees, Arc::default(), None);
-        let work = |_, task: crate::campaign::plan::Task| async move {
+        let (tasks, walk) = feed(Way::of(trees));
+        let work = |_, task: Task| async move {
             let entry = task.entry;
             let keyed = self.first_path(&entry.real_path());
             let (keys, from, looked) = (Arc::clone(&self.keys), self.from.clone(), entry.clone());

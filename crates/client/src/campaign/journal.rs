@@ -279,6 +279,12 @@ impl Journal {
         Ok(id)
     }
 
+    /// The ids of requests without a known end. The processes that asked are dead: the lock on this journal says so.
+    #[must_use]
+    pub fn open_requests(&self) -> Vec<Uuid> {
+        self.lock().open.values().map(|id| Uuid::from_bytes(*id)).collect()
+    }
+
     /// Whether a signature was asked for and nothing more is known.
     #[must_use]
     pub(crate) fn is_open(&self, path: &Path) -> bool {

@@ -9,11 +9,12 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::batch::{self, Stop};
+use crate::campaign::journal::Journal;
 use crate::campaign::look::{Seen, Verdict, look};
 use crate::campaign::second::Second;
 use crate::campaign::tree::{Met, Spot, Tree, Walk};
 use crate::campaign::{Campaign, run::Watch};
-use crate::error::Error;
+use crate::error::{Error, FileKind};
 use crate::source::Entry;
 
 /// Groups of names that are found ahead of the work.
@@ -76,7 +77,7 @@ impl Campaign {
     pub async fn plan(&self, stop: &Stop, watch: &mut dyn Watch) -> Plan {
         let mut plan = Plan::default();
         let mut links = Links::default();
-        let (tasks, walk) = feed(Arc::clone(&self.trees), Arc::default(), None);
+        let (tasks, walk) = feed(Way::of(Arc::clone(&self.trees)));
         let work = |_, task: Task| async move {
             let outcome = self.look(&task.entry).await;
             Some((task, outcome))
@@ -140,40 +141,55 @@ impl Plan {
 /// Directories that could not be read, and why.
 type Faults = Vec<(PathBuf, Error)>;
 
-/// Walks in a thread of its own, so far ahead as the queue allows; ends when nobody takes any more. With a second tree it
-/// makes directories and links there before what is in them comes.
-pub(crate) fn feed(
-    trees: Arc<Vec<Tree>>,
-    links: Arc<Links>,
-    second: Option<Arc<Second>>,
-) -> (ReceiverStream<Vec<Task>>, JoinHandle<Faults>) {
+/// How a walk goes.
+pub(crate) struct Way {
+    pub(crate) trees: Arc<Vec<Tree>>,
+    pub(crate) links: Arc<Links>,
+    /// Directories and links are made there before what is in them comes.
+    pub(crate) second: Option<Arc<Second>>,
+    /// Files for which a killed run has asked come last: who asks for them again may have to wait.
+    pub(crate) journal: Option<Arc<Journal>>,
+}
+
+impl Way {
+    /// To look at everything, in order.
+    pub(crate) fn of(trees: Arc<Vec<Tree>>) -> Self {
+        Self { trees, links: Arc::default(), second: None, journal: None }
+    }
+}
+
+/// Walks in a thread of its own, so far ahead as the queue allows; ends when nobody takes any more.
+pub(crate) fn feed(way: Way) -> (ReceiverStream<Vec<Task>>, JoinHandle<Faults>) {
     let (queue, tasks) = mpsc::channel(AHEAD);
     let walk = tokio::task::spawn_blocking(move || {
+        let trees = &way.trees;
         let mut faults = Vec::new();
-        let mut walker = Feeder { trees: &trees, links: &links, taken: HashSet::new(), queue };
-        for met in Walk::new(&trees) {
-            let made = match (&met, &second) {
-                (Met::Directory(spot), Some(second)) => second.make_directory(&spot.relative),
-                (Met::Link(spot), Some(second)) => match trees.get(spot.tree) {
-                    Some(tree) => second.make_link(tree, &spot.relative),
-                    None => Ok(()),
-                },
-                (_, _) => Ok(()),
-            };
-            if let (Err(error), Met::Directory(spot) | Met::Link(spot)) = (made, &met) {
+        let mut feeder = Feeder {
+            trees,
+            links: &way.links,
+            journal: way.journal.as_deref(),
+            taken: HashSet::new(),
+            queue,
+            last: Vec::new(),
+        };
+        for met in Walk::new(trees) {
+            let made = way.second.as_ref().map_or(Ok(()), |second| make(second, trees, &met));
+            if let (Err(error), Met::Directory(spot) | Met::Link(spot) | Met::Special(spot)) = (made, &met) {
                 faults.push((spot.relative.clone(), error));
             }
             match met {
                 Met::Names { inode, spots } => {
-                    if walker.send(inode, spots).is_none() {
-                        break;
+                    if feeder.send(inode, spots).is_none() {
+                        return faults;
                     }
                 }
                 Met::Failed(path, error) => faults.push((path, error)),
-                Met::Special(spot) if second.is_some() => {
-                    faults.push((spot.relative, Error::NotAFile { kind: crate::error::FileKind::Unknown }));
-                }
                 Met::Special(_) | Met::Directory(_) | Met::Left(_) | Met::Link(_) => {}
+            }
+        }
+        for tasks in std::mem::take(&mut feeder.last) {
+            if feeder.queue.blocking_send(tasks).is_err() {
+                break;
             }
         }
         faults
@@ -181,12 +197,27 @@ pub(crate) fn feed(
     (ReceiverStream::new(tasks), walk)
 }
 
+/// What a second tree has beside files.
+fn make(second: &Second, trees: &[Tree], met: &Met) -> Result<(), Error> {
+    match met {
+        Met::Directory(spot) => second.make_directory(&spot.relative),
+        Met::Link(spot) => {
+            let tree = trees.get(spot.tree).ok_or(Error::Internal("a tree that is not there"))?;
+            second.make_link(tree, &spot.relative)
+        }
+        Met::Special(_) => Err(Error::NotAFile { kind: FileKind::Unknown }),
+        Met::Names { .. } | Met::Left(_) | Met::Failed(..) => Ok(()),
+    }
+}
+
 struct Feeder<'a> {
     trees: &'a [Tree],
     links: &'a Links,
+    journal: Option<&'a Journal>,
     /// Names that came with others of their file.
     taken: HashSet<Spot>,
     queue: mpsc::Sender<Vec<Task>>,
+    last: Vec<Vec<Task>>,
 }
 
 impl Feeder<'_> {
@@ -211,6 +242,12 @@ impl Feeder<'_> {
             Some(Task { entry, others, spot, inode })
         };
         let tasks: Vec<Task> = all.into_iter().filter_map(task).collect();
+        let is_open =
+            |task: &Task| self.journal.is_some_and(|journal| journal.is_open(&task.entry.real_path()));
+        if tasks.iter().any(is_open) {
+            self.last.push(tasks);
+            return Some(());
+        }
         if tasks.is_empty() { Some(()) } else { self.queue.blocking_send(tasks).ok() }
     }
 }

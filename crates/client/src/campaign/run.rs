@@ -13,7 +13,7 @@ use crate::apply::second::link_or_copy;
 use crate::batch::{self, JOBS_MAX, Stop};
 use crate::campaign::Campaign;
 use crate::campaign::look::Verdict;
-use crate::campaign::plan::{Plan, Task, feed};
+use crate::campaign::plan::{Plan, Task, Way, feed};
 use crate::error::{Code, Error, Retry};
 use crate::sign::{Done, FileReport, Part};
 use crate::source::Entry;
@@ -149,7 +149,13 @@ impl Campaign {
             fatal: OnceLock::new(),
         };
         let mut tally = Tally::default();
-        let (tasks, walk) = feed(Arc::clone(&self.trees), Arc::clone(&plan.links), self.second.clone());
+        let way = Way {
+            links: Arc::clone(&plan.links),
+            second: self.second.clone(),
+            journal: Some(Arc::clone(journal)),
+            ..Way::of(Arc::clone(&self.trees))
+        };
+        let (tasks, walk) = feed(way);
         let work = |index, task: Task| shared.one(index, task);
         let stopped = |index, task: Task| Ended {
             report: batch::report(index, task.entry.shown, Err(Error::Stopped)),

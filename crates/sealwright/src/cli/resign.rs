@@ -30,7 +30,7 @@ use crate::cli::sign::{HashArg, refused, trace_id};
 use crate::config::{NO_HOME_ADVICE, NoHome};
 use crate::failure::{Exit, Failure};
 use crate::output::command_line;
-use crate::remote::ServerArgs;
+use crate::remote::{Opened, ServerArgs};
 use crate::terminal;
 
 /// `sealwright resign`.
@@ -122,7 +122,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
         opened = way.open() => opened?,
     };
     let asked = Asked { args: &args, context, stop: &stop, place };
-    let outcome = asked.campaign(opened.connection(), trees, rules, request).await;
+    let outcome = asked.campaign(&opened, trees, rules, request).await;
     opened.close().await;
     outcome
 }
@@ -138,12 +138,12 @@ struct Asked<'a> {
 impl Asked<'_> {
     async fn campaign(
         &self,
-        connection: &Connection,
+        opened: &Opened,
         trees: Vec<Tree>,
         rules: Rules,
         request: Request,
     ) -> Result<Exit, Failure> {
-        let args = self.args;
+        let (args, connection) = (self.args, opened.connection());
         let wish = tokio::select! {
             biased;
             () = self.stop.asked() => return Err(Failure::stopped()),
@@ -157,6 +157,9 @@ impl Asked<'_> {
             (Ok(campaign), past)
         };
         let campaign = campaign.map_err(|error| failed(&error))?;
+        if let Some(journal) = campaign.journal() {
+            opened.take_over(journal.open_requests()).await?;
+        }
         let mut printer = Printer::new(self.context, args.dry_run, trace_id(connection));
         ending::say_past(&campaign, &past);
         printer.begin("looked at", None);
@@ -165,6 +168,9 @@ impl Asked<'_> {
         ending::say_plan(&plan);
         if args.dry_run || plan.is_stopped {
             printer.plan(&plan);
+            if plan.is_stopped && !args.dry_run {
+                terminal::err_whole(&format!("Go on: {}", command(args)));
+            }
             let fine = plan.failed.files == 0 && !plan.is_stopped;
             return Ok(if fine { Exit::Done } else { Exit::Failed });
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sealwright_testkit::fixtures;
 use sealwright_testkit::tools;
 
-use crate::farm::{Farm, Judge, NEW, OLD, PACKAGE, all_signed};
+use crate::farm::{Farm, Judge, OLD, PACKAGE, all_signed};
 
 const PACKAGES: usize = 400;
 const KILLS: usize = 10;
@@ -61,18 +61,14 @@ fn killed_again_and_again(how: &[&str], result: impl Fn(&Farm) -> PathBuf) {
         .unwrap_or(PACKAGES);
     let farm = Farm::new();
     let names = fill(&farm.repo(), count);
-    let begun = Instant::now();
-    let mut finished = farm.home.command(&["resign", "--key", NEW.name, "--dry-run", "repo"]);
-    tools::succeed(finished.stdout(Stdio::null()));
-    let start = begun.elapsed();
     let mut killed = 0;
     for _ in 0..KILLS {
         let log = farm.home.log_size();
         let mut command = farm.command(how);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let is_over = progress(&farm, &mut child, log, count / (2 * KILLS));
+        let is_over = progress(&farm, &mut child, log, count / (4 * KILLS));
         // A random moment of its work.
-        std::thread::sleep(start.mul_f64(random() / 10.0));
+        std::thread::sleep(Duration::from_millis(100).mul_f64(random()));
         child.kill().unwrap();
         child.wait().unwrap();
         killed += usize::from(!is_over);
@@ -89,8 +85,7 @@ fn killed_again_and_again(how: &[&str], result: impl Fn(&Farm) -> PathBuf) {
     eprintln!("{count} packages, {killed} kills, {log} log entries");
 }
 
-/// Packages in directories, each with content of its own: the payload is not looked at by a header signature, so bytes behind
-/// it would be found out; the same package under other names is what a farm has too.
+/// The same package under many names, in directories of some hundred.
 fn fill(repo: &Path, count: usize) -> Vec<PathBuf> {
     let package = fs::read(fixtures::package(PACKAGE)).unwrap();
     (0..count)
