@@ -63,7 +63,8 @@ enum Chore {
         /// Kills for each way of writing and each file system; default 200. Of a server: of each process; default 20
         #[arg(long)]
         kills: Option<u32>,
-        /// A server under load: its signer, front and supervisor are killed, and it is told to end five times as often
+        /// A server under load: its signer, front and supervisor are killed, and it is told to end five times as often;
+        /// then in a crowd of idle connections
         #[arg(long)]
         serve: bool,
         /// Campaigns over 20,000 packages, each killed ten times; below 1 GB of disk
@@ -90,7 +91,9 @@ fn main() -> ExitCode {
         Chore::Order(arguments) => order::run(&arguments),
         Chore::Soak { campaign: true, .. } => soak::campaign(),
         Chore::Soak { kills, serve: false, campaign: false } => soak::run(kills.unwrap_or(200)),
-        Chore::Soak { kills, serve: true, campaign: false } => soak::serve(kills.unwrap_or(20)),
+        Chore::Soak { kills, serve: true, campaign: false } => {
+            soak::serve(kills.unwrap_or(20)).and_then(|()| soak::crowd())
+        }
         Chore::Deny { install } => deny::run(install),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
     };
