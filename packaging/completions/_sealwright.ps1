@@ -29,6 +29,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('demo', 'demo', [CompletionResultType]::ParameterValue, 'Sign real packages in a fresh folder: shows the main job from start to end')
             [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Create, list, show, export, import and change keys')
             [CompletionResult]::new('sign', 'sign', [CompletionResultType]::ParameterValue, 'Sign files')
+            [CompletionResult]::new('resign', 'resign', [CompletionResultType]::ParameterValue, 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back')
             [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
             [CompletionResult]::new('strip', 'strip', [CompletionResultType]::ParameterValue, 'Remove signatures')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what is signed, by whom, and how; nothing is checked')
@@ -240,6 +241,36 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
         }
+        'sealwright;resign' {
+            [CompletionResult]::new('--key', '--key', [CompletionResultType]::ParameterName, 'Key to sign with: name, or fingerprint')
+            [CompletionResult]::new('--key-map', '--key-map', [CompletionResultType]::ParameterName, 'Keys by directory: lines of DIRECTORY = KEY, relative to this file; the longest that a package is beneath counts')
+            [CompletionResult]::new('--from', '--from', [CompletionResultType]::ParameterName, 'Only packages that this key has signed: name, fingerprint, key id, or file of a certificate. All others stay as they are, and are counted')
+            [CompletionResult]::new('--journal', '--journal', [CompletionResultType]::ParameterName, 'The journal by which a campaign goes on, and goes back; default: in the state directory, found by the same trees and keys')
+            [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('--jobs', '--jobs', [CompletionResultType]::ParameterName, 'Files in hand at once')
+            [CompletionResult]::new('--rate', '--rate', [CompletionResultType]::ParameterName, 'Signatures that are asked for in a second, at most')
+            [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Build a second tree in this directory, with links to unchanged files, and leave the first as it is')
+            [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Build a second tree in this directory, with links to unchanged files, and leave the first as it is')
+            [CompletionResult]::new('--purge-list', '--purge-list', [CompletionResultType]::ParameterName, 'Write the paths of all changed files, relative to their tree, into this file: to purge caches')
+            [CompletionResult]::new('--hash', '--hash', [CompletionResultType]::ParameterName, 'Hash algorithm of the signatures')
+            [CompletionResult]::new('--rpm-signature', '--rpm-signature', [CompletionResultType]::ParameterName, 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload')
+            [CompletionResult]::new('--min-rpm', '--min-rpm', [CompletionResultType]::ParameterName, 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused')
+            [CompletionResult]::new('--detached-output', '--detached-output', [CompletionResultType]::ParameterName, 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)')
+            [CompletionResult]::new('--hardlinks', '--hardlinks', [CompletionResultType]::ParameterName, 'What becomes of a file''s other names; default: relink, but with --in-place refuse')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Read headers and say what would be done; ask for nothing, write nothing')
+            [CompletionResult]::new('--undo', '--undo', [CompletionResultType]::ParameterName, 'Put the old signatures back, from the journal')
+            [CompletionResult]::new('--check-payload', '--check-payload', [CompletionResultType]::ParameterName, 'Read the payloads and compare them with their digests before headers are signed')
+            [CompletionResult]::new('--salt', '--salt', [CompletionResultType]::ParameterName, 'Put a random salt into each signature, so that two of one second differ')
+            [CompletionResult]::new('--in-place', '--in-place', [CompletionResultType]::ParameterName, 'Write the changed bytes into the files themselves, for trees that nobody reads meanwhile')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
         'sealwright;verify' {
             [CompletionResult]::new('--key', '--key', [CompletionResultType]::ParameterName, 'Check against the certificate of this key: name or fingerprint')
             [CompletionResult]::new('--keyring', '--keyring', [CompletionResultType]::ParameterName, 'Check against the certificates in this file, armored or binary; `-` is standard input')
@@ -373,6 +404,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('demo', 'demo', [CompletionResultType]::ParameterValue, 'Sign real packages in a fresh folder: shows the main job from start to end')
             [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Create, list, show, export, import and change keys')
             [CompletionResult]::new('sign', 'sign', [CompletionResultType]::ParameterValue, 'Sign files')
+            [CompletionResult]::new('resign', 'resign', [CompletionResultType]::ParameterValue, 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back')
             [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
             [CompletionResult]::new('strip', 'strip', [CompletionResultType]::ParameterValue, 'Remove signatures')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what is signed, by whom, and how; nothing is checked')
@@ -425,6 +457,9 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;help;sign' {
+            break
+        }
+        'sealwright;help;resign' {
             break
         }
         'sealwright;help;verify' {

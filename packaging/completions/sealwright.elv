@@ -26,6 +26,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand demo 'Sign real packages in a fresh folder: shows the main job from start to end'
             cand key 'Create, list, show, export, import and change keys'
             cand sign 'Sign files'
+            cand resign 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back'
             cand verify 'Check signatures and digests of files'
             cand strip 'Remove signatures'
             cand inspect 'Show what is signed, by whom, and how; nothing is checked'
@@ -215,6 +216,35 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
         }
+        &'sealwright;resign'= {
+            cand --key 'Key to sign with: name, or fingerprint'
+            cand --key-map 'Keys by directory: lines of DIRECTORY = KEY, relative to this file; the longest that a package is beneath counts'
+            cand --from 'Only packages that this key has signed: name, fingerprint, key id, or file of a certificate. All others stay as they are, and are counted'
+            cand --journal 'The journal by which a campaign goes on, and goes back; default: in the state directory, found by the same trees and keys'
+            cand -j 'Files in hand at once'
+            cand --jobs 'Files in hand at once'
+            cand --rate 'Signatures that are asked for in a second, at most'
+            cand -o 'Build a second tree in this directory, with links to unchanged files, and leave the first as it is'
+            cand --output 'Build a second tree in this directory, with links to unchanged files, and leave the first as it is'
+            cand --purge-list 'Write the paths of all changed files, relative to their tree, into this file: to purge caches'
+            cand --hash 'Hash algorithm of the signatures'
+            cand --rpm-signature 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload'
+            cand --min-rpm 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused'
+            cand --detached-output 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)'
+            cand --hardlinks 'What becomes of a file''s other names; default: relink, but with --in-place refuse'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
+            cand --dry-run 'Read headers and say what would be done; ask for nothing, write nothing'
+            cand --undo 'Put the old signatures back, from the journal'
+            cand --check-payload 'Read the payloads and compare them with their digests before headers are signed'
+            cand --salt 'Put a random salt into each signature, so that two of one second differ'
+            cand --in-place 'Write the changed bytes into the files themselves, for trees that nobody reads meanwhile'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
         &'sealwright;verify'= {
             cand --key 'Check against the certificate of this key: name or fingerprint'
             cand --keyring 'Check against the certificates in this file, armored or binary; `-` is standard input'
@@ -338,6 +368,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand demo 'Sign real packages in a fresh folder: shows the main job from start to end'
             cand key 'Create, list, show, export, import and change keys'
             cand sign 'Sign files'
+            cand resign 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back'
             cand verify 'Check signatures and digests of files'
             cand strip 'Remove signatures'
             cand inspect 'Show what is signed, by whom, and how; nothing is checked'
@@ -379,6 +410,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help;key;enable'= {
         }
         &'sealwright;help;sign'= {
+        }
+        &'sealwright;help;resign'= {
         }
         &'sealwright;help;verify'= {
         }

@@ -58,7 +58,7 @@ enum Chore {
     Bench(bench::Arguments),
     /// Change product code step by step and see that the tests of the order of effects notice; long
     Order(order::Arguments),
-    /// Kill signing runs, or a server, at random moments and check every file; some minutes
+    /// Kill signing runs, campaigns or a server at random moments and check every file; some minutes
     Soak {
         /// Kills for each way of writing and each file system; default 200. Of a server: of each process; default 20
         #[arg(long)]
@@ -67,6 +67,9 @@ enum Chore {
         /// then in a crowd of idle connections
         #[arg(long)]
         serve: bool,
+        /// Campaigns over 20,000 packages, each killed ten times; below 1 GB of disk
+        #[arg(long, conflicts_with_all = ["serve", "kills"])]
+        campaign: bool,
     },
     /// Check licences, advisories and banned edges of dependencies with cargo-deny
     Deny {
@@ -86,8 +89,11 @@ fn main() -> ExitCode {
         Chore::Cases { release, names } => cases::run(release, &names),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Order(arguments) => order::run(&arguments),
-        Chore::Soak { kills, serve: false } => soak::run(kills.unwrap_or(200)),
-        Chore::Soak { kills, serve: true } => soak::serve(kills.unwrap_or(20)).and_then(|()| soak::crowd()),
+        Chore::Soak { campaign: true, .. } => soak::campaign(),
+        Chore::Soak { kills, serve: false, campaign: false } => soak::run(kills.unwrap_or(200)),
+        Chore::Soak { kills, serve: true, campaign: false } => {
+            soak::serve(kills.unwrap_or(20)).and_then(|()| soak::crowd())
+        }
         Chore::Deny { install } => deny::run(install),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
     };

@@ -1,5 +1,5 @@
-//! Tests at full length: of crashes while files are written (as root, so that it runs on XFS too), and of a server whose
-//! processes are killed, stopped and told to end, beside peers that say or read nothing.
+//! Tests at full length: of crashes while files are written (as root, so that it runs on XFS too), of campaigns that are
+//! killed, and of a server whose processes are killed, stopped and told to end, beside peers that say or read nothing.
 
 use crate::{Result, process};
 
@@ -64,4 +64,25 @@ pub(crate) fn crowd() -> Result<()> {
         "crowd::",
     ]);
     process::run(tests.env("SEALWRIGHT_CROWD", CROWD.to_string()))
+}
+
+/// Packages of a campaign: 130 MB, and once more for a second tree.
+const CAMPAIGN_PACKAGES: u32 = 20_000;
+
+/// Kills campaigns over many packages ten times each, then checks every package and the log.
+pub(crate) fn campaign() -> Result<()> {
+    let mut tests = process::cargo(&[
+        "test",
+        "--locked",
+        "--package",
+        "sealwright",
+        "--test",
+        "resign",
+        "--",
+        "--nocapture",
+        "--test-threads",
+        "1",
+        "kill::killed",
+    ]);
+    process::run(tests.env("SEALWRIGHT_CAMPAIGN_PACKAGES", CAMPAIGN_PACKAGES.to_string()))
 }

@@ -26,6 +26,7 @@ mod output;
 pub mod recovery;
 pub mod relink;
 mod replace;
+pub(crate) mod second;
 pub mod sidecar;
 mod space;
 mod target;
@@ -304,7 +305,7 @@ fn sync_directory(dir: &OwnedFd, path: &Path) -> Result<(), Error> {
     match synced {
         // A directory that we may write but not read, or a file system that has no such sync.
         Ok(()) | Err(Errno::ACCESS | Errno::INVAL | Errno::NOTSUP | Errno::ROFS) => Ok(()),
-        Err(error) => Err(Error::io("sync the directory", path, error.into())),
+        Err(error) => Err(Error::sync(path, 0, error.into())),
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
+use futures_util::stream::Stream;
 use rustix::process::{Resource, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
@@ -214,7 +215,7 @@ fn other_names(groups: &[Vec<Entry>]) -> HashMap<usize, usize> {
 
 /// Files that are open at once: those in hand, and a group that waits for the disk; fewer where this process may not
 /// open so many.
-fn open_max(jobs: usize) -> usize {
+pub(crate) fn open_max(jobs: usize) -> usize {
     let wanted = jobs.saturating_add(FILES_MAX);
     let Some(limit) = rustix::process::getrlimit(Resource::Nofile).current else { return wanted };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -223,7 +224,7 @@ fn open_max(jobs: usize) -> usize {
     wanted.min(free.checked_div(DESCRIPTORS_OF_A_FILE).unwrap_or(0)).max(1)
 }
 
-fn report(index: usize, path: PathBuf, outcome: Result<Done, Error>) -> FileReport {
+pub(crate) fn report(index: usize, path: PathBuf, outcome: Result<Done, Error>) -> FileReport {
     FileReport {
         index,
         path,
@@ -247,16 +248,28 @@ pub async fn each<R, Fut: Future<Output = R>>(
     stop: &Stop,
     work: impl Fn(usize, Entry) -> Fut,
     stopped: impl Fn(usize, Entry) -> R,
+    take: impl FnMut(R),
+) {
+    each_of(futures_util::stream::iter(groups), jobs, stop, work, stopped, take).await;
+}
+
+/// The same with groups that come one after the other, so that not all need be known.
+pub async fn each_of<E: Clone, R, Fut: Future<Output = R>>(
+    groups: impl Stream<Item = Vec<E>>,
+    jobs: usize,
+    stop: &Stop,
+    work: impl Fn(usize, E) -> Fut,
+    stopped: impl Fn(usize, E) -> R,
     mut take: impl FnMut(R),
 ) {
     let mut index = 0usize;
-    let indexed = groups.into_iter().map(|group| {
+    let indexed = groups.map(|group| {
         let first = index;
         index = index.saturating_add(group.len());
         (first, group)
     });
     let (work, stopped) = (&work, &stopped);
-    let mut results = futures_util::stream::iter(indexed)
+    let results = indexed
         .map(|(first, group)| async move {
             let mut results = Vec::with_capacity(group.len());
             for (at, entry) in group.into_iter().enumerate() {
@@ -275,6 +288,7 @@ pub async fn each<R, Fut: Future<Output = R>>(
             results
         })
         .buffer_unordered(jobs.clamp(1, JOBS_MAX.saturating_add(FILES_MAX)));
+    let mut results = std::pin::pin!(results);
     while let Some(batch) = results.next().await {
         batch.into_iter().for_each(&mut take);
     }

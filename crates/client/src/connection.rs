@@ -143,6 +143,15 @@ impl Connection {
     /// # Errors
     /// Those of [`Self::sign`]; [`Error::Stopped`].
     pub async fn sign_unless_stopped(&self, group: &Group, stop: Option<&Stop>) -> Result<Answer, Error> {
+        self.sign_as(uuid::Uuid::now_v7(), group, stop).await
+    }
+
+    /// The same under this request id. Asked for again, also by another process, the server answers from its memory: a
+    /// signature that was made is not made twice.
+    ///
+    /// # Errors
+    /// Those of [`Self::sign_unless_stopped`].
+    pub async fn sign_as(&self, id: uuid::Uuid, group: &Group, stop: Option<&Stop>) -> Result<Answer, Error> {
         let asked = AtomicBool::new(false);
         let stopped = async {
             match stop {
@@ -155,15 +164,14 @@ impl Connection {
         };
         tokio::select! {
             biased;
-            answer = self.ask(group, &asked) => answer,
+            answer = self.ask(id, group, &asked) => answer,
             () = stopped => Err(Error::Stopped),
         }
     }
 
-    async fn ask(&self, group: &Group, asked: &AtomicBool) -> Result<Answer, Error> {
+    async fn ask(&self, id: uuid::Uuid, group: &Group, asked: &AtomicBool) -> Result<Answer, Error> {
         let _permit =
             self.in_flight.acquire().await.map_err(|_| Error::Internal("the connection was closed"))?;
-        let id = uuid::Uuid::now_v7();
         let mut message = to_request(group, id)?.to_wire();
         let len = u64::try_from(message.encoded_len()).unwrap_or(u64::MAX);
         let mut sent_bytes = 0u64;

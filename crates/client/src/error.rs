@@ -2,6 +2,7 @@
 //! without the name of the file it happened to: reports put that in front. [`Error::advice`] says what to do.
 
 mod advice;
+mod campaign;
 mod content;
 mod file;
 mod reach;
@@ -16,6 +17,7 @@ use sealwright_proto::status::Fault;
 
 pub use sealwright_proto::status::{Blame, Code, Retry};
 
+pub use crate::error::campaign::CampaignFault;
 pub use crate::error::content::Content;
 pub use crate::error::file::{FileKind, Kept};
 pub use crate::error::reach::{CredentialFault, Tried, Unreached};
@@ -204,6 +206,17 @@ pub enum Error {
         /// Its permission bits.
         mode: u32,
     },
+    /// The kernel could not write what it had taken: what is on the disk now is not known, and asking again would not tell.
+    #[error("cannot sync {}: what is on the disk is not known", shown(path))]
+    Sync {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A campaign cannot begin or go on.
+    #[error(transparent)]
+    Campaign(#[from] CampaignFault),
     /// The disk gave back something else than what was written.
     #[error("read back from the disk, byte {offset} is not what was written")]
     ReadBack {
@@ -423,6 +436,12 @@ impl Error {
         }
     }
 
+    /// As [`Self::write`], of a sync: what a person can mend has its name, all else is [`Self::Sync`].
+    pub(crate) fn sync(path: &Path, need: u64, source: io::Error) -> Self {
+        let named = Self::write(path, need, source);
+        if let Self::Io { path, source, .. } = named { Self::Sync { path, source } } else { named }
+    }
+
     /// Whose fault it is.
     #[must_use]
     pub fn blame(&self) -> Blame {
@@ -446,6 +465,7 @@ impl Error {
             | Self::ReadBack { .. }
             | Self::HalfWritten { .. }
             | Self::WithOthers
+            | Self::Sync { .. }
             | Self::StateDirectory { .. }
             | Self::StateDirectoryOpen { .. }
             | Self::ConnectionLost { .. }
@@ -453,6 +473,7 @@ impl Error {
             | Self::NotSealwright
             | Self::Encrypt => Blame::Operator,
             Self::Missing
+            | Self::Campaign(_)
             | Self::DanglingLink { .. }
             | Self::NotAFile { .. }
             | Self::Locked
@@ -494,16 +515,21 @@ impl Error {
             let passes = tried.iter().any(|tried| tried.why.passes());
             return if passes { Retry::Yes } else { Retry::No };
         }
+        let is_stale =
+            matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StaleNetworkFileHandle);
         let can = match self.server_code() {
             Some(code) => code.is_retryable(),
-            None => matches!(
-                self,
-                Self::Locked
-                    | Self::Changed { .. }
-                    | Self::ConnectionLost { .. }
-                    | Self::Stopped
-                    | Self::Format(FormatError::Busy { .. } | FormatError::Read { .. })
-            ),
+            None => {
+                is_stale
+                    || matches!(
+                        self,
+                        Self::Locked
+                            | Self::Changed { .. }
+                            | Self::ConnectionLost { .. }
+                            | Self::Stopped
+                            | Self::Format(FormatError::Busy { .. } | FormatError::Read { .. })
+                    )
+            }
         };
         if can { Retry::Yes } else { Retry::No }
     }

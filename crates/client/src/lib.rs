@@ -9,13 +9,14 @@
 //! What this crate refuses to do: parse a command line, print, read the environment, hold a private key, leave
 //! a half-written file. A file's bytes never leave the machine: the state of a hash does.
 //!
-//! Reading order: [`source`], [`apply`], [`connection`], [`sign`], [`batch`]; then [`verify`], [`strip`],
+//! Reading order: [`source`], [`apply`], [`connection`], [`sign`], [`batch`], [`campaign`]; then [`verify`], [`strip`],
 //! [`inspect`], [`import`], [`trust`].
 
 #![forbid(unsafe_code)]
 
 pub mod apply;
 pub mod batch;
+pub mod campaign;
 mod committer;
 pub mod connection;
 mod detect;

@@ -1,6 +1,7 @@
 //! Signs one file: detect, prepare, stage, ask, verify like a stranger, splice, re-read. Each step takes what
 //! the step before returned; a signature that was not verified cannot be spliced.
 
+mod course;
 pub mod detached;
 pub(crate) mod finish;
 pub(crate) mod links;
@@ -21,13 +22,14 @@ use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
 use sealwright_formats::options::{IfSigned, SignOptions};
 use sealwright_formats::prepared::{Preparation, Prepared};
 use sealwright_formats::source::ReadAt as _;
-use sealwright_formats::splice::Edits;
 use sealwright_proto::status::{Code, Fault};
 use tokio::sync::Semaphore;
 
+use crate::apply::second::{copy_whole, link_or_copy};
 use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
-use crate::apply::{OutputDirectory, Policy, Staged, Target, Written, room_of};
+use crate::apply::{OutputDirectory, Policy, Staged, Target, Written};
 use crate::batch::Stop;
+use crate::campaign::course::{Course, Kept};
 use crate::committer::Committer;
 use crate::connection::{Connection, Group, Key, KeyState, Priority};
 use crate::detect;
@@ -78,6 +80,7 @@ pub struct Signer {
     committer: Committer,
     links: Links,
     reserve: Reserve,
+    course: Option<Arc<Course>>,
 }
 
 /// What a file is to the call that it is part of.
@@ -148,6 +151,8 @@ pub struct Signed {
     pub issuer: Fingerprint,
     /// The file that holds the signature.
     pub written: Written,
+    /// The file of which it became another name.
+    pub leader: Option<PathBuf>,
 }
 
 /// Between preparing and finishing: everything that can fail before a signature exists has been tried.
@@ -156,6 +161,8 @@ pub(crate) struct Pending {
     place: StagedPlace,
     /// The name that is replaced or written.
     target: Option<Target>,
+    /// For the journal of a campaign.
+    kept: Option<Kept>,
 }
 
 enum StagedPlace {
@@ -218,7 +225,20 @@ impl Signer {
             committer: Committer::default(),
             links: Links::default(),
             reserve: Reserve::default(),
+            course: None,
         })
+    }
+
+    /// As a part of a campaign.
+    #[must_use]
+    pub fn in_campaign(mut self, course: Arc<Course>) -> Self {
+        self.course = Some(course);
+        self
+    }
+
+    /// The certificate of the key in use.
+    pub(crate) const fn certificate(&self) -> &Certificate {
+        &self.certificate
     }
 
     /// The key in use.
@@ -240,6 +260,13 @@ impl Signer {
         if outcome.as_ref().is_err_and(|error| error.server_code() == Some(Code::TicketRefused)) {
             // The server was restarted, or hashing took longer than a ticket lives. Nothing was signed: once more.
             self.reserve.clear().await;
+            trail = Trail::default();
+            outcome = self.run(entry, part, &mut trail).await;
+        }
+        if outcome.as_ref().is_err_and(|error| error.server_code() == Some(Code::RequestConflict))
+            && self.course.as_ref().is_some_and(|course| course.journal.forget(&entry.real_path()))
+        {
+            // A killed run asked for other content of this file, or with other salts.
             trail = Trail::default();
             outcome = self.run(entry, part, &mut trail).await;
         }
@@ -272,19 +299,23 @@ impl Signer {
         })
         .await?;
         *trail = learnt;
-        let pending = match step {
+        let mut pending = match step {
             Ok(Step::Ask(pending)) if !part.stop.is_some_and(Stop::is_asked) => pending,
             other => {
                 self.reserve.give_back(tickets).await;
                 return match other? {
-                    Step::Done(done) => Ok(done),
+                    Step::Done(done) => self.note_done(entry, &done, trail.size).await.map(|()| done),
                     Step::Ask(_) => Err(Error::Stopped),
                 };
             }
         };
         let name = entry.shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let group = self.group(&pending.prepared, &tickets, name, trail.size);
-        let answer = self.connection.sign_unless_stopped(&group, part.stop).await?;
+        let id = match (&self.course, pending.kept.take()) {
+            (Some(course), Some(kept)) => course.ask(kept, part.stop).await?,
+            (_, _) => uuid::Uuid::now_v7(),
+        };
+        let answer = self.connection.sign_as(id, &group, part.stop).await?;
         trail.sent_bytes = answer.sent_bytes;
         trail.request_id = Some(answer.request_id.clone());
         trail.server.clone_from(&answer.server);
@@ -297,9 +328,13 @@ impl Signer {
         let log_index = log_indexes.first().copied().unwrap_or_default();
         let not_applied = |source| Error::NotApplied { log_index, source: Box::new(source) };
         let written = self.committer.commit(job).await.map_err(not_applied)?;
-        let signed = Signed { log_indexes, issuer: self.issuer, written };
+        let signed = Signed { log_indexes, issuer: self.issuer, written, leader: None };
         if let Some(target) = target {
             self.links.remember(target, &signed, trail.format);
+        }
+        if let Some(course) = &self.course {
+            let size = signed.written.size;
+            course.journal.applied(&entry.real_path(), size, Some(log_index)).await?;
         }
         let others = u64::try_from(part.other_names).unwrap_or(u64::MAX);
         trail.warnings.extend(links::note(&self.request.policy, &signed.written, others));
@@ -346,6 +381,10 @@ impl Signer {
         trail.warnings.extend(source.notes().iter().map(|note| (*note).to_owned()));
         let format = detect::format(&source, self.request.format)?;
         trail.format = Some(format.name());
+        if self.is_made_before(entry, &source, format, salts)? {
+            let why = "signed by an earlier run".to_owned();
+            return Ok(Step::Done(Done::Unchanged { why, copy: None }));
+        }
         let whole = Until { source: &source, stop };
         let preparation = format
             .prepare(&whole, &self.request.options, &self.certificate, salts)
@@ -377,9 +416,13 @@ impl Signer {
             Staged::check(&source, &target, &self.request.policy, &room)?;
             return Ok(Step::Done(Done::WouldSign { signatures: prepared.items.len() }));
         }
-        let staged = Staged::stage(source, target, &self.request.policy, &room)?;
+        let staged = Staged::stage(Arc::clone(&source), target, &self.request.policy, &room)?;
+        let kept = match &self.course {
+            Some(_) => Some(Course::keep(&source, &room(staged.layout()))?),
+            None => None,
+        };
         let place = StagedPlace::File(Box::new(staged));
-        Ok(Step::Ask(Pending { prepared, place, target: replaced }))
+        Ok(Step::Ask(Pending { prepared, place, target: replaced, kept }))
     }
 
     /// Another name of a file that this call has signed already becomes a name of the signed file.
@@ -391,7 +434,7 @@ impl Signer {
         trail.format = format;
         let first = shown(&signed.1);
         trail.notes.push(format!("a hard link to {first}"));
-        Ok(Some(Step::Done(Done::Signed(signed.0))))
+        Ok(Some(Step::Done(Done::Signed(Signed { leader: Some(signed.1), ..signed.0 }))))
     }
 
     fn stage_sidecar(
@@ -417,7 +460,7 @@ impl Signer {
         let staged = beside.stage(source, suffix, keep, self.packet_len_max()?)?;
         self.others(&staged)?;
         let place = StagedPlace::Sidecar(Box::new(staged));
-        Ok(Step::Ask(Pending { prepared, place, target: None }))
+        Ok(Step::Ask(Pending { prepared, place, target: None, kept: None }))
     }
 
     /// The file stays as it is; with `--output` it is copied, so that the directory is complete.
@@ -430,10 +473,8 @@ impl Signer {
     ) -> Result<Step, Error> {
         let copy = match self.target(entry, source)? {
             Some(target) if self.request.effect == Effect::Write => {
-                let same = Edits::new(Vec::new(), source.len())?;
-                let room = |layout| room_of(&same, layout);
-                let staged = Staged::stage(Arc::clone(source), target, &Policy::default(), &room)?;
-                let copy = staged.commit(same)?;
+                let links = self.output.as_ref().is_some_and(OutputDirectory::links_unchanged);
+                let copy = if links { link_or_copy(source, target)? } else { copy_whole(source, target)? };
                 trail.warnings.extend(copy.notes.iter().map(|note| (*note).to_owned()));
                 Some(copy)
             }

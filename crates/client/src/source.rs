@@ -169,7 +169,7 @@ impl Lister {
     }
 }
 
-fn open_root(path: &Path) -> Result<Root, Error> {
+pub(crate) fn open_root(path: &Path) -> Result<Root, Error> {
     let io = |source| Error::io("open the directory", path, source);
     let real = path.canonicalize().map_err(io)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -237,7 +237,7 @@ impl Found {
 }
 
 /// File systems that do not say the kind in the listing are asked for each file.
-fn kind_of(dir: &OwnedFd, name: &CStr, listed: FileType) -> FileType {
+pub(crate) fn kind_of(dir: &OwnedFd, name: &CStr, listed: FileType) -> FileType {
     if listed != FileType::Unknown {
         return listed;
     }

@@ -3,6 +3,7 @@
 mod help;
 pub(crate) mod inspect;
 pub(crate) mod keys;
+mod resign;
 pub(crate) mod sign;
 pub(crate) mod strip;
 pub(crate) mod verify;
@@ -44,6 +45,9 @@ pub(crate) enum Command {
     /// Sign files.
     #[command(after_long_help = help::SIGN)]
     Sign(sign::Args),
+    /// Sign every package of whole trees with a new key: can be stopped, goes on, and goes back.
+    #[command(after_long_help = help::RESIGN)]
+    Resign(resign::Args),
     /// Check signatures and digests of files.
     #[command(after_long_help = help::VERIFY)]
     Verify(verify::Args),
@@ -105,6 +109,7 @@ impl Cli {
             Command::Demo(args) => demo::run(args, context).await,
             Command::Key(args) => keys::run(args, context).await,
             Command::Sign(args) => sign::run(args, context).await,
+            Command::Resign(args) => resign::run(args, context).await,
             Command::Verify(args) => verify::run(args, context).await,
             Command::Strip(args) => strip::run(args, context).await,
             Command::Inspect(args) => inspect::run(args, context).await,

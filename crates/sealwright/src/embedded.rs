@@ -59,7 +59,8 @@ pub(crate) struct Embedded {
     /// Talks to the front as to any server.
     pub(crate) connection: Connection,
     signers: Arc<Signers>,
-    front: tokio::task::JoinHandle<()>,
+    front: Arc<Front>,
+    serving: tokio::task::JoinHandle<()>,
 }
 
 impl Embedded {
@@ -77,22 +78,37 @@ impl Embedded {
             .await
             .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
         let (client_half, server_half) = tokio::io::duplex(DUPLEX_BYTES);
-        let front = tokio::spawn(async move {
-            front.serve_stream(server_half, sealwright_server::Principal::local()).await;
+        let front = Arc::new(front);
+        let served = Arc::clone(&front);
+        let serving = tokio::spawn(async move {
+            served.serve_stream(server_half, sealwright_server::Principal::local()).await;
         });
         let channel = channel_over(client_half).await?;
         Ok(Self {
             connection: Connection::traced(channel, trace::of_run(config::traceparent().as_deref())),
             signers,
             front,
+            serving,
         })
+    }
+
+    /// Requests that a process of this user had in hand when it was killed are free for their retries at once: its front died
+    /// with it.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(crate) async fn take_over(&self, request_ids: Vec<uuid::Uuid>) -> Result<(), Failure> {
+        let local = sealwright_server::Principal::local();
+        let taken = self.front.take_over_requests(&local, request_ids).await;
+        taken.map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))
     }
 
     /// Ends front and signer.
     pub(crate) async fn stop(self) {
         drop(self.connection);
-        self.front.abort();
-        let _ = self.front.await;
+        self.serving.abort();
+        let _ = self.serving.await;
+        drop(self.front);
         self.signers.stop();
     }
 }

@@ -115,7 +115,7 @@ fn progress_bar(files: usize) -> ProgressBar {
 }
 
 /// `FAILED name: reason`, and what to do, indented.
-fn failure_lines(path: &Path, reason: &str, advice: &str) -> Vec<String> {
+pub(crate) fn failure_lines(path: &Path, reason: &str, advice: &str) -> Vec<String> {
     let mut lines = vec![format!("FAILED {}: {}", shown(path), terminal::safe(reason))];
     if !advice.is_empty() {
         lines.push(format!("       {}", terminal::safe(advice)));
@@ -204,7 +204,7 @@ pub(crate) fn short_fingerprint(hex: &str) -> String {
 }
 
 /// A command line that a shell reads back as these words; paths that look like options are told apart.
-fn command_line(words: &[String], paths: &[PathBuf]) -> String {
+pub(crate) fn command_line(words: &[String], paths: &[PathBuf]) -> String {
     let mut line: Vec<String> = words.iter().map(|word| quoted(OsStr::new(word))).collect();
     if paths.iter().any(|path| path.as_os_str().as_bytes().starts_with(b"-")) {
         line.push("--".to_owned());

@@ -241,6 +241,17 @@ impl Opened {
         }
     }
 
+    /// For requests of a client that is dead: a server goes on without it, a front of its own died with it.
+    ///
+    /// # Errors
+    /// The store fails.
+    pub(crate) async fn take_over(&self, request_ids: Vec<uuid::Uuid>) -> Result<(), Failure> {
+        match self {
+            Self::Embedded(embedded) if !request_ids.is_empty() => embedded.take_over(request_ids).await,
+            Self::Embedded(_) | Self::Server(_) => Ok(()),
+        }
+    }
+
     /// Ends what was started.
     pub(crate) async fn close(self) {
         match self {

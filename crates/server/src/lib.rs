@@ -25,6 +25,7 @@ use sealwright_proto::status::Code;
 use sealwright_store::Store;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
+use uuid::Uuid;
 
 mod authn;
 pub mod clients;
@@ -180,6 +181,19 @@ impl Front {
     /// [`Error::Store`].
     pub async fn take_over(&self) -> Result<(), Error> {
         Ok(self.inner.store.release_unanswered_intents().await?)
+    }
+
+    /// The same for these requests of this principal alone, who knows that nobody works on them any more: the embedded default,
+    /// where client and front die together and other fronts have the store too.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn take_over_requests(
+        &self,
+        principal: &Principal,
+        request_ids: Vec<Uuid>,
+    ) -> Result<(), Error> {
+        Ok(self.inner.store.release_requests(principal.name().to_owned(), request_ids).await?)
     }
 
     /// Whether a request would be signed now. Asked for real, at most once a second.

@@ -112,6 +112,9 @@ pub(crate) const RELEASE: &str = "UPDATE intents SET lease_until = 0 \
 pub(crate) const RELEASE_ALL: &str =
     "UPDATE intents SET lease_until = 0 WHERE outcome IS NULL AND lease_until > 0";
 
+pub(crate) const RELEASE_REQUEST: &str =
+    "UPDATE intents SET lease_until = 0 WHERE principal = $1 AND request_id = $2 AND outcome IS NULL";
+
 pub(crate) const CONCLUDE: &str = "UPDATE intents SET outcome = $4 \
      WHERE principal = $1 AND request_id = $2 AND attempt = $3 AND outcome IS NULL";
 
@@ -142,6 +145,14 @@ impl Store {
     /// Those of the database.
     pub async fn release_unanswered_intents(&self) -> Result<(), Error> {
         self.writer().submit(ReleaseAll).await
+    }
+
+    /// The same for these requests of this principal alone.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn release_requests(&self, principal: String, request_ids: Vec<Uuid>) -> Result<(), Error> {
+        self.writer().submit(ReleaseRequests { principal, request_ids }).await
     }
 }
 
@@ -307,6 +318,29 @@ impl Work for ReleaseAll {
     fn run<'a>(&'a self, tx: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             sqlx::query(RELEASE_ALL).execute(tx.connection()).await.doing("give back intents")?;
+            Ok(())
+        })
+    }
+}
+
+struct ReleaseRequests {
+    principal: String,
+    request_ids: Vec<Uuid>,
+}
+
+impl Work for ReleaseRequests {
+    type Output = ();
+
+    fn run<'a>(&'a self, tx: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            for id in &self.request_ids {
+                sqlx::query(RELEASE_REQUEST)
+                    .bind(&self.principal)
+                    .bind(id.as_bytes().as_slice())
+                    .execute(tx.connection())
+                    .await
+                    .doing("give back the intent of a request")?;
+            }
             Ok(())
         })
     }

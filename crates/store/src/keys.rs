@@ -420,6 +420,7 @@ mod tests {
             crate::intents::SELECT,
             crate::intents::TAKE_OVER,
             crate::intents::RELEASE,
+            crate::intents::RELEASE_REQUEST,
             crate::intents::CONCLUDE,
             crate::intents::PRUNE,
             crate::intents::DISCARD,

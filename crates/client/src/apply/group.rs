@@ -165,7 +165,7 @@ impl Member {
             Job::File(staged, edits) => match &staged.how {
                 How::Replace(_) => Ok(()),
                 How::InPlace(in_place) => rustix::fs::fsync(in_place.file())
-                    .map_err(|error| Error::write(&staged.target.dir_path, edits.new_len(), error.into())),
+                    .map_err(|error| Error::sync(&staged.target.dir_path, edits.new_len(), error.into())),
             },
             Job::Sidecar(_) => Ok(()),
         }

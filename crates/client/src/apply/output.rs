@@ -1,7 +1,7 @@
 //! `--output DIR`: signed copies go there, the sources stay. Files found by `-r` keep their path beneath the
 //! named directory.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +19,9 @@ use crate::source::{Entry, Place};
 pub struct OutputDirectory {
     fd: Arc<OwnedFd>,
     path: PathBuf,
-    /// Names given out: two sources of one name would overwrite each other.
-    given: Mutex<HashSet<PathBuf>>,
+    /// Names given out, and the inode of the source of each: two sources of one name would overwrite each other. Not kept for
+    /// a second tree, where each name comes once.
+    given: Option<Mutex<HashMap<PathBuf, (u64, u64)>>>,
 }
 
 impl OutputDirectory {
@@ -43,12 +44,25 @@ impl OutputDirectory {
         is_directory(path)?.map(|()| Self::of(path)).transpose()
     }
 
+    /// Opens it as a second tree: unchanged files become other names of the files of the first where they can.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_second_tree(path: &Path) -> Result<Self, Error> {
+        Ok(Self { given: None, ..Self::open(path)? })
+    }
+
+    /// Whether it is a second tree.
+    pub(crate) const fn links_unchanged(&self) -> bool {
+        self.given.is_none()
+    }
+
     fn of(path: &Path) -> Result<Self, Error> {
         let real = path.canonicalize().map_err(|error| Error::io("find", path, error))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(&real, flags, Mode::empty())
             .map_err(|error| Error::io("open the directory", path, error.into()))?;
-        Ok(Self { fd: Arc::new(fd), path: real, given: Mutex::default() })
+        Ok(Self { fd: Arc::new(fd), path: real, given: Some(Mutex::default()) })
     }
 
     /// The place of one result; directories on the way are made.
@@ -61,11 +75,15 @@ impl OutputDirectory {
             Place::Named => Path::new(entry.shown.file_name().unwrap_or(source.name())),
             Place::Found { relative, .. } => relative,
         };
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        if !given.insert(relative.to_owned()) {
-            return Err(Error::OutputNameTaken { name: relative.to_owned() });
+        if let Some(given) = &self.given {
+            let identity = source.identity();
+            let inode = (identity.device, identity.inode);
+            let mut given = given.lock().unwrap_or_else(PoisonError::into_inner);
+            // The same source comes again when it is tried again.
+            if *given.entry(relative.to_owned()).or_insert(inode) != inode {
+                return Err(Error::OutputNameTaken { name: relative.to_owned() });
+            }
         }
-        drop(given);
         let mut dir = Arc::clone(&self.fd);
         let mut dir_path = self.path.clone();
         for step in relative.parent().unwrap_or(Path::new("")).components() {

@@ -111,7 +111,7 @@ impl Replacement {
     }
 
     pub(crate) fn sync(&self, dir: &Path, need: u64) -> Result<(), Error> {
-        rustix::fs::fsync(self.temporary.file()).map_err(|error| Error::write(dir, need, error.into()))
+        rustix::fs::fsync(self.temporary.file()).map_err(|error| Error::sync(dir, need, error.into()))
     }
 
     pub(crate) fn rename(&mut self, target: &Target) -> Result<(), Error> {

@@ -16,9 +16,9 @@ use crate::source::file::SourceFile;
 /// Where the result goes.
 #[derive(Clone, Debug)]
 pub struct Target {
-    pub(super) dir: Arc<OwnedFd>,
-    pub(super) dir_path: PathBuf,
-    pub(super) name: OsString,
+    pub(crate) dir: Arc<OwnedFd>,
+    pub(crate) dir_path: PathBuf,
+    pub(crate) name: OsString,
     pub(super) role: Role,
 }
 

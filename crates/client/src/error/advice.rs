@@ -9,6 +9,10 @@ use crate::error::{Content, Error, FileKind, Kept, Tried};
 
 const OCCUPIED: &str =
     "Move it away, or use another --output DIR: only packages, as of an earlier call, are replaced.";
+const SYNC: &str = "Look at the disk and the kernel's log first. Verify the files of the last minutes, then run the same command \
+     again.";
+const STATE: &str = "Set SEALWRIGHT_HOME to a directory that is yours, or leave out --in-place.";
+const OWNER: &str = "Sign as the owner or as root, or use --output DIR.";
 
 impl Error {
     /// What a person can do about it, one or two sentences.
@@ -27,9 +31,7 @@ impl Error {
             Self::NoSpace { .. } => "Free some space or use --output DIR on another disk.",
             Self::Quota { .. } => "Raise the quota or use --output DIR on another disk.",
             Self::FileSizeLimit { .. } => "Raise the limit with ulimit -f.",
-            Self::NotKept { what: Kept::Owner(..), .. } => {
-                "Sign as the owner or as root, or use --output DIR."
-            }
+            Self::NotKept { what: Kept::Owner(..), .. } => OWNER,
             Self::NotKept { .. } => "Sign as the owner or as root, or use --output DIR, which may lose it.",
             Self::Immutable => "Remove the attribute with chattr, or use --output DIR.",
             Self::Linked { in_place: true, .. } => {
@@ -41,10 +43,10 @@ impl Error {
                 "Check the disk, then run sealwright sign again: it puts the old bytes back."
             }
             Self::WithOthers => "See the failure of the other file, then try again.",
-            Self::StateDirectory { .. } => {
-                "Set SEALWRIGHT_HOME to a directory that is yours, or leave out --in-place."
-            }
+            Self::StateDirectory { .. } => STATE,
             Self::StateDirectoryOpen { .. } => "Make it yours with mode 0700, or remove it if it is empty.",
+            Self::Sync { .. } => SYNC,
+            Self::Campaign(fault) => fault.advice(),
             Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
             Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
             Self::OutputOccupied { .. } => OCCUPIED,

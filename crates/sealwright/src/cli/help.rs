@@ -136,6 +136,46 @@ EXAMPLES:
   tar c dir |
       sealwright sign --key release --format detached - > dir.tar.asc";
 
+/// Of `resign`.
+pub(crate) const RESIGN: &str = "\
+Packages that carry the new key already are left as they are; what is no
+package is left alone. Symbolic links are not followed.
+
+A signal (Ctrl-C), a full disk, a lost server: what is in hand is
+finished, and the last line is the command that goes on. Nothing is
+signed twice: a request that was on its way is asked for again under its
+own id. A second signal does not wait. After a failed sync nobody knows
+what is on the disk: the campaign stops and says so.
+
+At the end the headers of all packages are read again, and counted by
+key. Repository metadata beside them has to be made anew; the commands
+are said.
+
+EXIT STATUS:
+  0  every package that was meant carries the new key
+  1  at least one does not, or a signal came
+  2  wrong usage: nothing was attempted
+  3  no server was reached, or it gave no access: nothing was attempted
+
+FILES:
+  $SEALWRIGHT_HOME/state/campaign-..., or
+  ~/.local/state/sealwright/campaign-...
+        The journal: by it a campaign goes on, and back (--undo). About
+        1 KB for each package. A finished one is kept; remove it when
+        there is no way back to be kept.
+
+EXAMPLES:
+  sealwright resign --key new --from old --dry-run /srv/repo
+        What is there, and what would be done.
+  sealwright resign --key new --from old /srv/repo
+        Replace the signatures of one key by those of another.
+  sealwright resign --key new --output /srv/repo-2 /srv/repo
+        Build a second tree to switch to; the first stays as it is.
+  sealwright resign --key-map keys.txt --rate 50 /srv/repo
+        A key for each directory; not more than 50 a second.
+  sealwright resign --undo --journal FILE
+        Put the old signatures back.";
+
 /// Of `verify`.
 pub(crate) const VERIFY: &str = "\
 A file is one of valid, unsigned, unknown-key, future, expired, weak,
@@ -164,7 +204,7 @@ mod tests {
 
     #[test]
     fn lines_fit_a_terminal_of_80_columns_beside_the_margins_of_man() {
-        for text in [STRIP, TOP, INIT, SIGN, VERIFY] {
+        for text in [STRIP, TOP, INIT, SIGN, RESIGN, VERIFY] {
             for line in text.lines() {
                 assert!(line.len() <= 73, "{line}");
             }

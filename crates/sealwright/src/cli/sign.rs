@@ -91,13 +91,24 @@ enum IfSignedArg {
 
 /// `--hash`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum HashArg {
+pub(crate) enum HashArg {
     /// SHA-256.
     Sha256,
     /// SHA-384.
     Sha384,
     /// SHA-512.
     Sha512,
+}
+
+impl HashArg {
+    /// Of the signatures.
+    pub(crate) const fn algorithm(self) -> HashAlgorithm {
+        match self {
+            Self::Sha256 => HashAlgorithm::Sha256,
+            Self::Sha384 => HashAlgorithm::Sha384,
+            Self::Sha512 => HashAlgorithm::Sha512,
+        }
+    }
 }
 
 /// Carries out `sign`, over a server or the embedded default.
@@ -245,11 +256,7 @@ async fn sign_standard_input(
 
 fn request(args: &Args, policy: Policy) -> Result<Request, Failure> {
     let options = SignOptions {
-        hash: match args.hash {
-            HashArg::Sha256 => HashAlgorithm::Sha256,
-            HashArg::Sha384 => HashAlgorithm::Sha384,
-            HashArg::Sha512 => HashAlgorithm::Sha512,
-        },
+        hash: args.hash.algorithm(),
         if_signed: match args.if_signed {
             IfSignedArg::Replace => IfSigned::Replace,
             IfSignedArg::Skip => IfSigned::Skip,
@@ -270,7 +277,7 @@ fn request(args: &Args, policy: Policy) -> Result<Request, Failure> {
     })
 }
 
-fn refused(error: &Error) -> Failure {
+pub(crate) fn refused(error: &Error) -> Failure {
     let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Failed };
     Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }
 }
@@ -338,7 +345,7 @@ struct Printer {
 }
 
 /// Of this run, as the logs of server and signer have it.
-fn trace_id(connection: &Connection) -> String {
+pub(crate) fn trace_id(connection: &Connection) -> String {
     connection.trace().trace_id.to_string()
 }
 
@@ -391,7 +398,7 @@ fn line(report: &FileReport, done: &Done, dry_run: bool) -> String {
 
 /// One file of `--json`.
 #[derive(Debug, Serialize)]
-struct FileView<'a> {
+pub(crate) struct FileView<'a> {
     #[serde(flatten)]
     path: PathView,
     status: &'static str,
@@ -425,7 +432,7 @@ struct FileView<'a> {
 }
 
 impl<'a> FileView<'a> {
-    fn of(report: &'a FileReport, trace_id: &'a str) -> Self {
+    pub(crate) fn of(report: &'a FileReport, trace_id: &'a str) -> Self {
         let signed: Option<&Signed> = match &report.outcome {
             Ok(Done::Signed(signed)) => Some(signed),
             Ok(Done::Unchanged { .. } | Done::WouldSign { .. } | Done::Skipped) | Err(_) => None,
