@@ -1,23 +1,27 @@
 //! Frames in, frames out: one thread reads, as many as there are processors work, each answers as it finishes.
 //!
 //! What is held is bounded (`limits::BATCHES_IN_FLIGHT_MAX`, `limits::BATCH_BYTES_IN_FLIGHT_MAX`): when it is full,
-//! reading stops, and front feels it. A large batch is cut into slices so that every processor works on it.
+//! reading stops, and front feels it. A batch is cut into slices, so that every processor works on it and nothing that
+//! has priority waits for more than one slice. Keys are made on a thread of their own: that takes seconds.
 
 mod queue;
 
+use std::collections::VecDeque;
 use std::io::{BufReader, Read};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sealwright_proto::convert::batch::{Batch, Request, SignedItem, outcomes_to_wire};
+use sealwright_proto::convert::batch::{self, Batch, Request, SignedItem, outcomes_to_wire};
+use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::signer_v1::to_signer::Request as Asked;
-use sealwright_proto::signer_v1::{FromSigner, ImportPublicKey, ToSigner};
+use sealwright_proto::signer_v1::{FromSigner, ImportPublicKey, SignBatchResult, ToSigner};
 use sealwright_proto::status::{Code, Fault};
 
 use crate::error::Error;
@@ -26,9 +30,12 @@ use crate::opened::OpenKey;
 use crate::service::Service;
 use queue::{Permit, Queue};
 
-/// Items that one worker takes of a batch at a time: few enough to share RSA work, enough to pay for the taking when
-/// an Ed25519 signature takes 10 microseconds.
-const SLICE_ITEMS: usize = 16;
+/// Microseconds that one worker takes of a batch at a time, about, and at least one item: enough to pay for the taking
+/// when an Ed25519 signature takes 20 microseconds, and no more than one RSA signature.
+const SLICE_US: u64 = 320;
+
+/// Microseconds for a message that has not been looked at.
+const FRESH_US: u64 = 50;
 
 /// Says to front why the service is not open.
 pub(crate) fn refuse(socket: UnixStream, error: &Error) {
@@ -49,20 +56,24 @@ pub(crate) fn serve(
     let writer = socket.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
     let answers = Answers { socket: Mutex::new(writer) };
     answers.send(0, Response::Ready(service.ready()));
-    let queue = Queue::new();
+    let (queue, chores) = (Queue::new(), Queue::new());
+    let close = || {
+        queue.close();
+        chores.close();
+    };
     std::thread::scope(|scope| {
-        let worker = Worker { service, answers: &answers, queue: &queue };
-        for number in 0..workers {
-            let started = std::thread::Builder::new()
-                .name(format!("signer-{number}"))
-                .spawn_scoped(scope, move || worker.run());
+        let signs = Worker { service, answers: &answers, queue: &queue };
+        let administers = Worker { queue: &chores, ..signs };
+        let names = (0..workers).map(|number| (format!("signer-{number}"), signs));
+        for (name, worker) in names.chain([("signer-keys".to_owned(), administers)]) {
+            let started = std::thread::Builder::new().name(name).spawn_scoped(scope, move || worker.run());
             if let Err(source) = started {
-                queue.close();
+                close();
                 return Err(Error::Process { action: "start a thread", source });
             }
         }
-        let read = read_requests(UntilStopped { socket, stop }, &queue);
-        queue.close();
+        let read = read_requests(UntilStopped { socket, stop }, &queue, &chores);
+        close();
         match read {
             // Cut in the middle of a frame, by us.
             Err(_) if stop.is_some_and(Stop::is_asked) => Ok(()),
@@ -71,17 +82,24 @@ pub(crate) fn serve(
     })
 }
 
-/// Threads that work: one a processor. Asked before the sandbox, which hides the files that say it.
+/// Threads that sign: one a processor. Asked before the sandbox, which hides the files that say it.
 pub(crate) fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Reads until front closes.
-fn read_requests(socket: UntilStopped<'_>, queue: &Queue<Job>) -> Result<(), Error> {
+fn read_requests(socket: UntilStopped<'_>, queue: &Queue<Job>, chores: &Queue<Job>) -> Result<(), Error> {
     let mut stream = BufReader::with_capacity(READ_BYTES, socket);
     while let Some((message, bytes)) = frame::read::<ToSigner>(&mut stream).map_err(Error::Connection)? {
         let permit = queue.admit(bytes);
-        queue.push_last(Job::Fresh(Fresh { message, received: Instant::now(), permit }));
+        let (queue, priority) = match &message.request {
+            Some(Asked::Sign(batch)) => (queue, batch::priority(batch).unwrap_or(Priority::Batch)),
+            // By this front asks whether we are there: not behind a key that is made.
+            Some(Asked::BeginImport(_)) | None => (queue, Priority::Interactive),
+            Some(Asked::Create(_) | Asked::Import(_) | Asked::Renew(_)) => (chores, Priority::Interactive),
+        };
+        let fresh = Fresh { message, received: Instant::now(), permit };
+        queue.push_last(priority, FRESH_US, Job::Fresh(fresh));
     }
     Ok(())
 }
@@ -111,7 +129,7 @@ enum Job {
     /// As it came.
     Fresh(Fresh),
     /// A part of a batch whose keys are open.
-    Slice(Arc<OpenBatch>, usize),
+    Slice(Arc<OpenBatch>, Range<usize>),
 }
 
 struct Fresh {
@@ -128,6 +146,8 @@ struct OpenBatch {
     deadline: Option<Instant>,
     outcomes: Mutex<Vec<Option<Result<SignedItem, Fault>>>>,
     slices_left: AtomicUsize,
+    /// Microseconds, of all workers.
+    worked_us: AtomicU64,
     /// Given back when the batch is answered.
     _permit: Permit,
 }
@@ -144,7 +164,7 @@ impl Worker<'_> {
         while let Some(job) = self.queue.pop() {
             match job {
                 Job::Fresh(fresh) => self.start(fresh),
-                Job::Slice(batch, first) => self.sign_slice(&batch, first),
+                Job::Slice(batch, slice) => self.sign_slice(&batch, slice),
             }
         }
     }
@@ -170,25 +190,35 @@ impl Worker<'_> {
 
     /// Opens the keys and hands out the slices; takes the first itself.
     fn start_batch(self, id: u64, batch: Batch, received: Instant, permit: Permit) {
-        let Batch { keys, requests, deadline_ms } = batch;
-        let keys = keys.iter().map(|key| guarded(|| self.service.open_key(key))).collect();
-        let slices = requests.len().div_ceil(SLICE_ITEMS);
+        let Batch { keys, requests, deadline_ms, priority } = batch;
+        let keys: Vec<_> = keys.iter().map(|key| guarded(|| self.service.open_key(key))).collect();
+        let mut slices = slices(&keys, &requests);
         let deadline = deadline_ms.and_then(|ms| received.checked_add(Duration::from_millis(u64::from(ms))));
-        let outcomes = Mutex::new(vec![None; requests.len()]);
-        let slices_left = AtomicUsize::new(slices);
-        let batch =
-            Arc::new(OpenBatch { id, keys, requests, deadline, outcomes, slices_left, _permit: permit });
-        // The rest of this batch goes before the batches that came later.
-        for slice in (1..slices).rev() {
-            self.queue.push_first(Job::Slice(Arc::clone(&batch), slice));
+        let batch = Arc::new(OpenBatch {
+            id,
+            keys,
+            deadline,
+            outcomes: Mutex::new(vec![None; requests.len()]),
+            requests,
+            slices_left: AtomicUsize::new(slices.len()),
+            worked_us: AtomicU64::new(0),
+            _permit: permit,
+        });
+        let first = slices.pop_front();
+        // The rest of this batch goes before the batches of its priority that came later.
+        for (slice, us) in slices.into_iter().rev() {
+            self.queue.push_first(priority, us, Job::Slice(Arc::clone(&batch), slice));
         }
-        self.sign_slice(&batch, 0);
+        first.into_iter().for_each(|(slice, _)| self.sign_slice(&batch, slice));
     }
 
-    fn sign_slice(self, batch: &OpenBatch, slice: usize) {
-        let first = slice.saturating_mul(SLICE_ITEMS);
-        let requests = batch.requests.iter().skip(first).take(SLICE_ITEMS);
+    fn sign_slice(self, batch: &OpenBatch, slice: Range<usize>) {
+        let begun = Instant::now();
+        let first = slice.start;
+        let requests = batch.requests.iter().skip(first).take(slice.len());
         let signed: Vec<_> = requests.map(|request| self.sign(batch, request)).collect();
+        let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        batch.worked_us.fetch_add(us, Ordering::Relaxed);
         let mut outcomes = batch.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         for (outcome, signed) in outcomes.iter_mut().skip(first).zip(signed) {
             *outcome = Some(signed);
@@ -196,7 +226,7 @@ impl Worker<'_> {
         if batch.slices_left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let all = std::mem::take(&mut *outcomes);
             drop(outcomes);
-            self.answers.send(batch.id, answer_batch(all));
+            self.answers.send(batch.id, answer_batch(all, batch.worked_us.load(Ordering::Relaxed)));
         }
     }
 
@@ -234,11 +264,30 @@ impl Worker<'_> {
 }
 
 /// All outcomes; one that is missing (it cannot be) is a failure, never a success.
-fn answer_batch(outcomes: Vec<Option<Result<SignedItem, Fault>>>) -> Response {
+fn answer_batch(outcomes: Vec<Option<Result<SignedItem, Fault>>>, worked_us: u64) -> Response {
     let missing = || Err(Fault::new(Code::Internal, "the item was not worked on"));
-    Response::Sign(outcomes_to_wire(
-        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect(),
-    ))
+    let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect();
+    Response::Sign(SignBatchResult { worked_us, ..outcomes_to_wire(outcomes) })
+}
+
+/// Cuts a batch into parts of about [`SLICE_US`], each with its microseconds. At least one; none is empty.
+fn slices(keys: &[Result<Arc<OpenKey>, Fault>], requests: &[Request]) -> VecDeque<(Range<usize>, u64)> {
+    let mut slices = VecDeque::new();
+    let (mut start, mut us) = (0_usize, 0_u64);
+    for (index, request) in requests.iter().enumerate() {
+        let item_us = match keys.get(request.key) {
+            Some(Ok(key)) => key.signing().public().algorithm().nominal_us().into(),
+            // Nothing is done for it.
+            Some(Err(_)) | None => 1,
+        };
+        if start < index && us.saturating_add(item_us) > SLICE_US {
+            slices.push_back((start..index, us));
+            (start, us) = (index, 0);
+        }
+        us = us.saturating_add(item_us);
+    }
+    slices.push_back((start..requests.len(), us));
+    slices
 }
 
 /// A panic in one request is its failure, not the end of the signer and of everybody's requests.
