@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::GroupId;
 
-/// Virtual time of one microsecond at weight 1: fine enough for weights of hundreds.
-const SCALE: u64 = 1 << 10;
+/// Virtual time of one microsecond at weight 1: fine enough for weights of hundreds, and enough for years.
+const SCALE: u64 = 1 << 16;
 
 /// One queue.
 #[derive(Default)]

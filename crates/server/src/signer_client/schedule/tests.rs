@@ -65,7 +65,7 @@ fn a_lone_item_goes_next_whatever_another_client_has_queued() {
         let mut hands = fill_hands(&mut schedule, SOFTWARE, now);
         let lone = put(&mut schedule, &Ask { priority, ..ask("person", 1, now) }, now);
         assert!(schedule.next(SOFTWARE, now).outgoing.is_none(), "the signer has all that it may have");
-        schedule.done(&hands.pop().unwrap().place, None);
+        schedule.done(&hands.remove(0).place, None);
         let next = schedule.next(SOFTWARE, now).outgoing.unwrap();
         assert_eq!(groups(&next)[0], lone);
     }
@@ -162,7 +162,7 @@ fn what_is_with_the_signer_is_bounded_by_time() {
     for (algorithm, items) in algorithms.into_iter().zip([1, 8, 1, 250]) {
         let backend: Arc<str> = algorithm.to_string().into();
         for _ in 0..100 {
-            let ask = Ask { algorithm, backend: Arc::clone(&backend), ..ask("a", 100, now) };
+            let ask = Ask { algorithm, backend: Arc::clone(&backend), ..ask("a", 10, now) };
             put(&mut schedule, &ask, now);
             put(&mut schedule, &Ask { priority: Priority::Interactive, ..ask }, now);
         }
