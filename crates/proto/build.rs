@@ -5,6 +5,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "sealwright/v1/sign.proto",
         "sealwright/v1/keys.proto",
         "sealwright/v1/signer.proto",
+        "sealwright/v1/token.proto",
         "grpc/health/v1/health.proto",
     ];
     for file in files {

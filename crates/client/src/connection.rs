@@ -31,7 +31,7 @@ use crate::error::{Code, Error};
 
 pub use sealwright_proto::convert::group::Priority;
 
-pub use crate::connection::keys::{Key, KeyState, NewKey};
+pub use crate::connection::keys::{Key, KeyState, NewKey, Token};
 
 /// How often a failure that is not about the way to the server is met with another attempt, and any failure of a front
 /// in this process: the same request id each time, so that the server makes each signature once.

@@ -72,3 +72,16 @@ pub mod signer_v1 {
         }
     }
 }
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    reason = "generated code"
+)]
+/// Signer, its keeper of tokens, and their workers: `token.proto`.
+pub mod token_v1 {
+    include!(concat!(env!("OUT_DIR"), "/sealwright.token.v1.rs"));
+}

@@ -52,6 +52,9 @@ pub const KEY_REFERENCE_BYTES_MAX: usize = 255;
 /// Bytes of the name that an installation gives to a token.
 pub const TOKEN_NAME_BYTES_MAX: usize = 64;
 
+/// Bytes of a CKA_LABEL or CKA_ID by which a key on a token is named: longer ones are met on no token.
+pub const TOKEN_OBJECT_BYTES_MAX: usize = 255;
+
 /// Bytes of a user id; longer ones are met in no keyring, and verifiers truncate them.
 pub const USER_ID_BYTES_MAX: usize = 1024;
 

@@ -209,6 +209,17 @@ codes! {
     StoreMismatch = 59 "store-mismatch" Operator No FailedPrecondition 503 1
         "Restore the store and the folder of the root key from one backup, or choose another place with SEALWRIGHT_HOME.";
 
+    // Tokens.
+    /// A token, or the process that works with it, is not there; or it went with the request in its hands.
+    TokenGone = 60 "token-gone" Operator Yes Unavailable 503 1
+        "Repeat the request. If it stays, see that the token is connected and its module works; the signer's log says more.";
+    /// A token did not answer within its time, and is started anew.
+    TokenSilent = 61 "token-silent" Operator Yes DeadlineExceeded 504 1
+        "Repeat the request. If it stays, see to the token, or give it more time (deadline_ms in tokens.toml).";
+    /// A token that is not configured, refuses the PIN, or does not do what was asked.
+    TokenRefused = 62 "token-refused" Operator No FailedPrecondition 409 1
+        "See what the message says, and tokens.toml in the folder of the root key. A refused PIN is not tried again before its file, or its entry there, is changed.";
+
     // Availability.
     /// The signer process ended with the request in its hands.
     SignerGone = 70 "signer-gone" Operator Yes Unavailable 503 1

@@ -63,6 +63,15 @@ pub(crate) enum Command {
     /// The process that holds the keys; started by the others, with its socket as standard input.
     #[command(hide = true)]
     Signer(embedded::SignerArgs),
+    /// Keeps the processes running that work with tokens; started by the signer, with its socket as standard input.
+    #[command(hide = true)]
+    TokenKeeper,
+    /// The process that loads the module of a token; started by the keeper, with its socket as standard input.
+    #[command(hide = true)]
+    TokenWorker {
+        /// Name of the token, for whoever looks at the list of processes.
+        name: String,
+    },
     /// Write man pages and shell completions.
     #[command(hide = true)]
     Generate(generate::Args),
@@ -103,6 +112,8 @@ impl Cli {
             Command::Serve(args) => serve::run(&args),
             Command::Front(args) => serve::front(&args),
             Command::Signer(args) => embedded::signer(&args),
+            Command::TokenKeeper => embedded::token_keeper(),
+            Command::TokenWorker { .. } => embedded::token_worker(),
             Command::Generate(args) => generate::run(&args),
         }
     }

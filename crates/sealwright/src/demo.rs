@@ -133,6 +133,7 @@ async fn sign_and_verify(
         valid_for_s: None,
         signing_subkey: false,
         version: KeyVersion::V4,
+        token: None,
     };
     let key = connection.create(new).await.map_err(refused)?;
     let (certificate, _) = key.parse_certificate().map_err(refused)?;

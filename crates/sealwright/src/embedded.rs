@@ -212,3 +212,30 @@ pub(crate) fn signer(args: &SignerArgs) -> Result<Exit, Failure> {
         |()| Exit::Done,
     ))
 }
+
+/// The body of the `token-keeper` command.
+pub(crate) fn token_keeper() -> Result<Exit, Failure> {
+    helper(sealwright_signer::token_keeper)
+}
+
+/// The body of the `token-worker` command.
+pub(crate) fn token_worker() -> Result<Exit, Failure> {
+    helper(sealwright_signer::token_worker)
+}
+
+/// A process of the signer's, with its socket as standard input.
+fn helper(run: fn(OwnedFd) -> Result<(), sealwright_signer::Error>) -> Result<Exit, Failure> {
+    let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(|error| {
+        Failure::failed(
+            format!("standard input is not usable: {error}"),
+            "This is started by the signer itself, where tokens.toml names tokens.",
+        )
+    })?;
+    Ok(run(socket).map_or_else(
+        |error| {
+            tracing::error!(error = &error as &dyn std::error::Error, "ends");
+            Exit::Failed
+        },
+        |()| Exit::Done,
+    ))
+}

@@ -52,6 +52,10 @@ pub(crate) enum Process {
     Front,
     /// The process with the keys.
     Signer,
+    /// Keeps the next ones running.
+    TokenKeeper,
+    /// The process with the module of a token.
+    TokenWorker,
 }
 
 impl Process {
@@ -61,6 +65,8 @@ impl Process {
             Self::Supervisor => "supervisor",
             Self::Front => "front",
             Self::Signer => "signer",
+            Self::TokenKeeper => "token-keeper",
+            Self::TokenWorker => "token-worker",
         }
     }
 
@@ -69,7 +75,7 @@ impl Process {
     const fn filter(self) -> &'static str {
         match self {
             Self::Command => "warn,sealwright_server::fault=off",
-            Self::Supervisor | Self::Front | Self::Signer => "warn",
+            Self::Supervisor | Self::Front | Self::Signer | Self::TokenKeeper | Self::TokenWorker => "warn",
         }
     }
 }

@@ -42,6 +42,8 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         // The key-holding process runs no async runtime.
         Command::Signer(args) => embedded::signer(args),
+        Command::TokenKeeper => embedded::token_keeper(),
+        Command::TokenWorker { .. } => embedded::token_worker(),
         // These take descriptors and shut themselves in before they have a thread.
         Command::Serve(args) => serve::run(args),
         Command::Front(args) => serve::front(args),
@@ -124,7 +126,7 @@ fn say(failure: &Failure) {
 const fn is_service(command: &Command) -> bool {
     match command {
         Command::Serve(args) => args.is_service(),
-        Command::Front(_) | Command::Signer(_) => true,
+        Command::Front(_) | Command::Signer(_) | Command::TokenKeeper | Command::TokenWorker { .. } => true,
         Command::Demo(_)
         | Command::Key(_)
         | Command::Sign(_)
@@ -150,6 +152,8 @@ fn with_runtime(cli: Cli) -> Result<Exit, Failure> {
 fn start_log(command: &Command) {
     let process = match command {
         Command::Signer(_) => Process::Signer,
+        Command::TokenKeeper => Process::TokenKeeper,
+        Command::TokenWorker { .. } => Process::TokenWorker,
         Command::Serve(_) => Process::Supervisor,
         Command::Front(_) => Process::Front,
         Command::Demo(_)

@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn open(_: &SealedKey) -> Result<OpenKey, Fault> {
-        OpenKey::open(&stored(Primary::Signs))
+        OpenKey::open(&crate::tokens::Tokens::none(), &stored(Primary::Signs))
     }
 
     fn must_not_open(_: &SealedKey) -> Result<OpenKey, Fault> {

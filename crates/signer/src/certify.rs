@@ -1,6 +1,8 @@
 //! Writing certificates (RFC 9580 section 10.1): rPGP composes the packets, our keys make the signatures, so that
 //! rPGP never holds a private key. All self-signatures use SHA-256.
 
+use std::sync::OnceLock;
+
 use pgp::crypto::hash::HashAlgorithm as PgpHash;
 use pgp::crypto::public_key::PublicKeyAlgorithm;
 use pgp::errors::Error as PgpError;
@@ -22,33 +24,49 @@ use crate::packets;
 use crate::secret::fill_random;
 
 /// A component as rPGP wants a key that signs.
-struct Signer<'a>(&'a Component);
+struct Signer<'a> {
+    component: &'a Component,
+    /// Why it did not sign: rPGP's errors cannot carry it.
+    refused: OnceLock<Fault>,
+}
+
+impl<'a> Signer<'a> {
+    const fn new(component: &'a Component) -> Self {
+        Self { component, refused: OnceLock::new() }
+    }
+
+    /// The signature, written; else why not.
+    fn finish(self, signature: Result<Signature, PgpError>) -> Result<Vec<u8>, Fault> {
+        let written = signature.and_then(|signature| write(&signature));
+        written.map_err(|error| self.refused.into_inner().unwrap_or_else(|| failed(&error)))
+    }
+}
 
 impl core::fmt::Debug for Signer<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Signer({})", self.0.public().fingerprint())
+        write!(f, "Signer({})", self.component.public().fingerprint())
     }
 }
 
 impl KeyDetails for Signer<'_> {
     fn version(&self) -> PgpKeyVersion {
-        self.0.public().packet().version()
+        self.component.public().packet().version()
     }
 
     fn legacy_key_id(&self) -> PgpKeyId {
-        self.0.public().packet().legacy_key_id()
+        self.component.public().packet().legacy_key_id()
     }
 
     fn fingerprint(&self) -> PgpFingerprint {
-        self.0.public().packet().fingerprint()
+        self.component.public().packet().fingerprint()
     }
 
     fn algorithm(&self) -> PublicKeyAlgorithm {
-        self.0.public().packet().algorithm()
+        self.component.public().packet().algorithm()
     }
 
     fn created_at(&self) -> Timestamp {
-        self.0.public().packet().created_at()
+        self.component.public().packet().created_at()
     }
 
     fn legacy_v3_expiration_days(&self) -> Option<u16> {
@@ -56,7 +74,7 @@ impl KeyDetails for Signer<'_> {
     }
 
     fn public_params(&self) -> &PublicParams {
-        self.0.public().packet().public_params()
+        self.component.public().packet().public_params()
     }
 }
 
@@ -66,8 +84,13 @@ impl SigningKey for Signer<'_> {
         let hash =
             HashAlgorithm::from_openpgp_id(u8::from(hash)).map_err(|error| refused(error.to_string()))?;
         let digest = Digest::from_bytes(hash, digest).map_err(|error| refused(error.to_string()))?;
-        let checked = self.0.sign(&digest).map_err(|fault| refused(fault.message))?;
-        let numbers = match (self.0.public().algorithm(), self.0.public().version()) {
+        let checked = self.component.sign(&digest).map_err(|fault| {
+            let text = fault.message.clone();
+            // The first one counts.
+            let _ = self.refused.set(fault);
+            refused(text)
+        })?;
+        let numbers = match (self.component.public().algorithm(), self.component.public().version()) {
             (KeyAlgorithm::Rsa(_), _) => vec![Mpi::from_slice(checked.raw())],
             (KeyAlgorithm::Ed25519, KeyVersion::V4) => {
                 checked.raw().chunks(32).map(Mpi::from_slice).collect()
@@ -123,12 +146,10 @@ pub(crate) fn new_subkey_claims() -> Vec<SubpacketData> {
 /// [`Code::Internal`]; the key may have failed its self-check.
 pub(crate) fn certify_user(primary: &Component, user: &UserId, claims: Claims) -> Result<Vec<u8>, Fault> {
     let config = configure(SignatureType::CertPositive, primary, primary, claims)?;
-    let signer = Signer(primary);
+    let signer = Signer::new(primary);
     let packet = primary.public().packet();
-    config
-        .sign_certification(&signer, packet, &Password::empty(), Tag::UserId, user)
-        .and_then(|signature| write(&signature))
-        .map_err(|error| failed(&error))
+    let signature = config.sign_certification(&signer, packet, &Password::empty(), Tag::UserId, user);
+    signer.finish(signature)
 }
 
 /// A direct-key signature (type 0x1f).
@@ -137,10 +158,9 @@ pub(crate) fn certify_user(primary: &Component, user: &UserId, claims: Claims) -
 /// [`Code::Internal`]; the key may have failed its self-check.
 pub(crate) fn certify_directly(primary: &Component, claims: Claims) -> Result<Vec<u8>, Fault> {
     let config = configure(SignatureType::Key, primary, primary, claims)?;
-    config
-        .sign_key(&Signer(primary), &Password::empty(), primary.public().packet())
-        .and_then(|signature| write(&signature))
-        .map_err(|error| failed(&error))
+    let signer = Signer::new(primary);
+    let signature = config.sign_key(&signer, &Password::empty(), primary.public().packet());
+    signer.finish(signature)
 }
 
 /// A subkey binding (type 0x18) with the subkey's signature back (type 0x19) in it.
@@ -154,14 +174,19 @@ pub(crate) fn bind_subkey(
 ) -> Result<Vec<u8>, Fault> {
     let packet = subkey_packet(subkey)?;
     let back = Claims { created: claims.created, expires: None, other: Vec::new() };
+    let signer = Signer::new(subkey);
     let back = configure(SignatureType::KeyBinding, subkey, subkey, back)?
-        .sign_primary_key_binding(&Signer(subkey), &packet, &Password::empty(), primary.public().packet())
-        .map_err(|error| failed(&error))?;
+        .sign_primary_key_binding(&signer, &packet, &Password::empty(), primary.public().packet())
+        .map_err(|error| signer.refused.into_inner().unwrap_or_else(|| failed(&error)))?;
     claims.other.push(SubpacketData::EmbeddedSignature(Box::new(back)));
-    configure(SignatureType::SubkeyBinding, primary, subkey, claims)?
-        .sign_subkey_binding(&Signer(primary), primary.public().packet(), &Password::empty(), &packet)
-        .and_then(|signature| write(&signature))
-        .map_err(|error| failed(&error))
+    let signer = Signer::new(primary);
+    let signature = configure(SignatureType::SubkeyBinding, primary, subkey, claims)?.sign_subkey_binding(
+        &signer,
+        primary.public().packet(),
+        &Password::empty(),
+        &packet,
+    );
+    signer.finish(signature)
 }
 
 /// A revocation of the whole key (type 0x20) that gives no reason (RFC 9580 section 5.2.3.31).
@@ -171,10 +196,13 @@ pub(crate) fn bind_subkey(
 pub(crate) fn revoke(primary: &Component, created: u32) -> Result<Vec<u8>, Fault> {
     let reason = SubpacketData::RevocationReason(RevocationCode::NoReason, Vec::new().into());
     let claims = Claims { created, expires: None, other: vec![reason] };
-    configure(SignatureType::KeyRevocation, primary, primary, claims)?
-        .sign_key(&Signer(primary), &Password::empty(), primary.public().packet())
-        .and_then(|signature| write(&signature))
-        .map_err(|error| failed(&error))
+    let signer = Signer::new(primary);
+    let signature = configure(SignatureType::KeyRevocation, primary, primary, claims)?.sign_key(
+        &signer,
+        &Password::empty(),
+        primary.public().packet(),
+    );
+    signer.finish(signature)
 }
 
 /// A user-id packet.
@@ -200,7 +228,7 @@ fn configure(
     subject: &Component,
     claims: Claims,
 ) -> Result<SignatureConfig, Fault> {
-    let signer = Signer(issuer);
+    let signer = Signer::new(issuer);
     let mut config = match issuer.public().version() {
         KeyVersion::V4 => SignatureConfig::v4(kind, signer.algorithm(), PgpHash::Sha256),
         KeyVersion::V6 => {

@@ -7,6 +7,8 @@
 
 mod syscalls;
 
+pub(crate) use syscalls::restrict_worker;
+
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
@@ -33,6 +35,27 @@ pub enum Landlock {
 /// # Errors
 /// [`Error::Confinement`].
 pub fn confine(directory: &Path, landlock: Landlock, listener: Option<BorrowedFd<'_>>) -> Result<(), Error> {
+    confine_with(directory, landlock, Openings { listener, keeper: None })
+}
+
+/// What the walls let through beside what is open already.
+#[derive(Clone, Copy)]
+pub(crate) struct Openings<'a> {
+    /// Connections are accepted from this one.
+    pub(crate) listener: Option<BorrowedFd<'a>>,
+    /// Sockets of new workers are taken from this one.
+    pub(crate) keeper: Option<BorrowedFd<'a>>,
+}
+
+/// See [`confine`].
+///
+/// # Errors
+/// [`Error::Confinement`].
+pub(crate) fn confine_with(
+    directory: &Path,
+    landlock: Landlock,
+    openings: Openings<'_>,
+) -> Result<(), Error> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| confinement("give up new privileges")(std::io::Error::from(errno)))?;
     match (shut_into(directory)?, landlock) {
@@ -48,7 +71,7 @@ pub fn confine(directory: &Path, landlock: Landlock, listener: Option<BorrowedFd
             );
         }
     }
-    syscalls::restrict(listener).map_err(confinement("restrict its system calls"))
+    syscalls::restrict(openings).map_err(confinement("restrict its system calls"))
 }
 
 pub(crate) fn confinement<E>(action: &'static str) -> impl FnOnce(E) -> Error

@@ -10,30 +10,39 @@ use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_proto::convert::keys::{KeyMaterial, KeySpec, SignerCreate};
 use sealwright_proto::limits::{CERTIFICATE_BYTES_MAX, SEALED_BYTES_MAX, USER_ID_BYTES_MAX, WARNINGS_MAX};
-use sealwright_proto::names::BackendName;
+use sealwright_proto::names::KeyId;
 use sealwright_proto::status::{Code, Fault};
 
-use crate::backend::{Backend as _, software::Software};
+use crate::backend::{self, Order};
 use crate::certify::{self, Claims};
 use crate::clock::openpgp_time;
-use crate::opened::Component;
+use crate::opened::{self, Component};
 use crate::packets;
 use crate::public::PublicHalf;
 use crate::root::Sealer;
 use crate::seal::{Primary, StoredComponent, StoredKey};
+use crate::self_test;
+use crate::tokens::Tokens;
 
 /// Makes the key as of `now` (Unix seconds).
 ///
 /// # Errors
-/// [`Code::Internal`] if the backend fails; [`Code::Unsupported`] or [`Code::ClockBehind`] for times that OpenPGP
-/// cannot say.
-pub(crate) fn create(sealer: &Sealer, wanted: SignerCreate, now: i64) -> Result<KeyMaterial, Fault> {
+/// [`Code::Internal`] if the backend fails, or what its token says; [`Code::Unsupported`] or [`Code::ClockBehind`] for
+/// times that OpenPGP cannot say.
+pub(crate) fn create(
+    sealer: &Sealer,
+    tokens: &Tokens,
+    wanted: SignerCreate,
+    now: i64,
+) -> Result<KeyMaterial, Fault> {
     let SignerCreate { key_id, spec, usages } = wanted;
     let created = openpgp_time(now)?;
     let expires = end_of_validity(now, spec.valid_for_s)?;
-    let primary = make(&spec, created)?;
-    let subkey = if spec.signing_subkey { Some(make(&spec, created)?) } else { None };
-    let open_primary = Component::open(&primary)?;
+    let mut warnings = Vec::new();
+    let mut make = |role| make(tokens, &spec, &Mark { key_id, role }, created, &mut warnings);
+    let primary = make(PRIMARY)?;
+    let subkey = if spec.signing_subkey { Some(make(SUBKEY)?) } else { None };
+    let open_primary = Component::open(tokens, &primary)?;
     let mut certificate = packets::write(Tag::PublicKey, primary.public.body()).map_err(internal)?;
     let mut of_user = vec![SubpacketData::IsPrimary(true)];
     let of_primary = certify::new_primary_claims(subkey.is_none());
@@ -56,7 +65,7 @@ pub(crate) fn create(sealer: &Sealer, wanted: SignerCreate, now: i64) -> Result<
     if let Some(subkey) = &subkey {
         certificate.extend(packets::write(Tag::PublicSubkey, subkey.public.body()).map_err(internal)?);
         let claims = Claims { created, expires, other: certify::new_subkey_claims() };
-        certificate.extend(certify::bind_subkey(&open_primary, &Component::open(subkey)?, claims)?);
+        certificate.extend(certify::bind_subkey(&open_primary, &Component::open(tokens, subkey)?, claims)?);
     }
     let revocation = armor::encode(Kind::PublicKey, &certify::revoke(&open_primary, created)?);
     let (signing, primary) = match subkey {
@@ -65,7 +74,7 @@ pub(crate) fn create(sealer: &Sealer, wanted: SignerCreate, now: i64) -> Result<
     };
     let stored = StoredKey { key_id, generation: 1, usages, expires, signing, primary };
     let certificate = checked(&certificate, &stored, now)?;
-    Ok(KeyMaterial { revocation: Some(revocation), ..material(sealer, &stored, &certificate, Vec::new())? })
+    Ok(KeyMaterial { revocation: Some(revocation), ..material(sealer, &stored, &certificate, warnings)? })
 }
 
 /// Unix seconds at which something valid from `now` ends.
@@ -132,7 +141,7 @@ pub(crate) fn material(
         expires: stored.expires,
         certificate: binary,
         renewable: !matches!(stored.primary, Primary::Absent),
-        backend: BackendName::software(),
+        backend: opened::place_of(&stored.signing)?,
         revocation: None,
         warnings,
     })
@@ -145,13 +154,40 @@ fn within(what: &str, bytes: usize, limit: usize) -> Result<(), Fault> {
     Err(Fault::new(Code::LimitExceeded, format!("{what} has {bytes} bytes; the limit is {limit}")))
 }
 
-fn make(spec: &KeySpec, created: u32) -> Result<StoredComponent, Fault> {
-    let (backend, algorithm) = (Software, spec.algorithm);
-    let (numbers, secret) = backend
-        .generate(algorithm)
-        .map_err(|failed| Fault::new(Code::Internal, format!("no {algorithm} key was made: {}", failed.0)))?;
-    let public = PublicHalf::new(spec.version, created, &numbers).map_err(internal)?;
-    Ok(StoredComponent { backend: backend.number(), public: Arc::new(public), secret })
+/// Which of the keys of a certificate.
+const PRIMARY: u8 = 1;
+const SUBKEY: u8 = 2;
+
+/// What names one key pair, on a token that can hold many.
+struct Mark {
+    key_id: KeyId,
+    role: u8,
+}
+
+fn make(
+    tokens: &Tokens,
+    spec: &KeySpec,
+    mark: &Mark,
+    created: u32,
+    warnings: &mut Vec<String>,
+) -> Result<StoredComponent, Fault> {
+    let backend = backend::for_source(&spec.source)?;
+    let id = [mark.key_id.as_bytes().as_slice(), &[mark.role]].concat();
+    let role = if mark.role == PRIMARY { "" } else { " subkey" };
+    let label = format!("sealwright {}{role}", mark.key_id);
+    let order = Order { source: &spec.source, mark: &id, label: &label };
+    let made = backend.make(tokens, &order).map_err(|trouble| {
+        trouble.into_fault(Code::Internal, |reason| format!("no {} key was made: {reason}", backend.scheme()))
+    })?;
+    let public = PublicHalf::new(spec.version, created, &made.numbers)
+        .map_err(|error| Fault::new(Code::Unsupported, format!("the key cannot be used: {error}")))?;
+    warnings.extend(made.warnings);
+    let stored = StoredComponent { backend: backend.number(), public: Arc::new(public), secret: made.secret };
+    if spec.source.token().is_some() {
+        // Whoever made it, and whenever: it signs, and with every hash, or is not taken.
+        self_test::prove(&Component::open(tokens, &stored)?)?;
+    }
+    Ok(stored)
 }
 
 fn internal(error: impl core::fmt::Display) -> Fault {

@@ -81,6 +81,14 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// `tokens.toml`, or a file that it names, cannot be used.
+    #[error("{path} does not name tokens as it should", path = path.display())]
+    Tokens {
+        /// The file.
+        path: PathBuf,
+        /// The rule that it breaks.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The sandbox could not be entered.
     #[error("the signer cannot {action}")]
     Confinement {
@@ -111,6 +119,7 @@ impl Error {
             Self::RootKeyMissing { .. } | Self::FileMissing { .. } => Code::RootKeyMissing,
             Self::RootKeyWrong { .. } => Code::RootKeyWrong,
             Self::SelfTest { .. } => Code::SelfTestFailed,
+            Self::Tokens { .. } => Code::TokenRefused,
             Self::Confinement { .. } => Code::ConfinementFailed,
             Self::Stranger { .. } => Code::PermissionDenied,
             Self::Random | Self::Process { .. } => Code::Internal,

@@ -29,6 +29,7 @@ use crate::renew::RENEW_ADVICE;
 use crate::root::Sealer;
 use crate::seal::{Primary, StoredComponent, StoredKey};
 use crate::secret::Secret;
+use crate::tokens::Tokens;
 use file::{Protection, SecretFile, SecretPacket};
 use message::Message;
 
@@ -201,7 +202,7 @@ fn take(packet: &SecretPacket, passphrase: &[u8]) -> Result<StoredComponent, Fau
     let public = Arc::new(PublicHalf::parse(packet.public_body()).map_err(|error| malformed(&error))?);
     let secret = unlock::unlock(packet, &public, passphrase)?;
     let stored = StoredComponent { backend: Software.number(), public, secret };
-    crate::self_test::prove(&Component::open(&stored)?)?;
+    crate::self_test::prove(&Component::open(&Tokens::none(), &stored)?)?;
     Ok(stored)
 }
 

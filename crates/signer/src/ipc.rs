@@ -3,12 +3,14 @@
 //! What is held is bounded (`limits::BATCHES_IN_FLIGHT_MAX`, `limits::BATCH_BYTES_IN_FLIGHT_MAX`): when it is full,
 //! reading stops, and front feels it. A batch is cut into slices, so that every processor works on it and nothing that
 //! has priority waits for more than one slice. Keys are made on a thread of their own: that takes seconds.
+//!
+//! What waits for a token waits elsewhere: each token has a queue and threads of its own (`Lanes`), so that one that
+//! stands still delays nobody else.
 
+mod lanes;
 mod queue;
 
-use std::collections::VecDeque;
 use std::io::{BufReader, Read};
-use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use sealwright_proto::convert::batch::{self, Batch, Request, SignedItem, outcomes_to_wire};
 use sealwright_proto::convert::group::Priority;
-use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
+use sealwright_proto::convert::keys::{SignerCreate, SignerImport, SignerRenew};
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::signer_v1::to_signer::Request as Asked;
@@ -28,6 +30,7 @@ use crate::error::Error;
 use crate::listen::Stop;
 use crate::opened::OpenKey;
 use crate::service::Service;
+use lanes::Lanes;
 use queue::{Permit, Queue};
 
 /// Microseconds that one worker takes of a batch at a time, about, and at least one item: enough to pay for the taking
@@ -57,22 +60,30 @@ pub(crate) fn serve(
     let answers = Answers { socket: Mutex::new(writer) };
     answers.send(0, Response::Ready(service.ready()));
     let (queue, chores) = (Queue::new(), Queue::new());
-    let close = || {
-        queue.close();
-        chores.close();
-    };
+    let lanes = Lanes::new(service.tokens());
     std::thread::scope(|scope| {
-        let signs = Worker { service, answers: &answers, queue: &queue };
-        let administers = Worker { queue: &chores, ..signs };
-        let names = (0..workers).map(|number| (format!("signer-{number}"), signs));
-        for (name, worker) in names.chain([("signer-keys".to_owned(), administers)]) {
+        let close = || {
+            queue.close();
+            chores.close();
+            lanes.close();
+        };
+        let worker = Worker { service, answers: &answers, queue: &queue, chores: &chores, lanes: &lanes };
+        let makes_keys = ("signer-keys".to_owned(), Worker { queue: &chores, ..worker });
+        let named = (0..workers).map(|number| (format!("signer-{number}"), worker)).chain([makes_keys]);
+        let of_lanes = lanes.threads().map(|(name, queue)| (name, Worker { queue, ..worker }));
+        for (name, worker) in named.chain(of_lanes) {
             let started = std::thread::Builder::new().name(name).spawn_scoped(scope, move || worker.run());
             if let Err(source) = started {
                 close();
                 return Err(Error::Process { action: "start a thread", source });
             }
         }
-        let read = read_requests(UntilStopped { socket, stop }, &queue, &chores);
+        let read = read_requests(UntilStopped { socket, stop }, &queue);
+        if !stop.is_some_and(Stop::is_asked) {
+            // Front has gone: what waits for a token that stands still would hold up the next one.
+            lanes.drop_all();
+            service.tokens().nobody_waits();
+        }
         close();
         match read {
             // Cut in the middle of a frame, by us.
@@ -82,21 +93,21 @@ pub(crate) fn serve(
     })
 }
 
-/// Threads that sign: one a processor. Asked before the sandbox, which hides the files that say it.
+/// Threads that work: one a processor. Asked before the sandbox, which hides the files that say it.
 pub(crate) fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Reads until front closes.
-fn read_requests(socket: UntilStopped<'_>, queue: &Queue<Job>, chores: &Queue<Job>) -> Result<(), Error> {
+fn read_requests(socket: UntilStopped<'_>, queue: &Queue<Job>) -> Result<(), Error> {
     let mut stream = BufReader::with_capacity(READ_BYTES, socket);
     while let Some((message, bytes)) = frame::read::<ToSigner>(&mut stream).map_err(Error::Connection)? {
         let permit = queue.admit(bytes);
-        let (queue, priority) = match &message.request {
-            Some(Asked::Sign(batch)) => (queue, batch::priority(batch).unwrap_or(Priority::Batch)),
-            // By this front asks whether we are there: not behind a key that is made.
-            Some(Asked::BeginImport(_)) | None => (queue, Priority::Interactive),
-            Some(Asked::Create(_) | Asked::Import(_) | Asked::Renew(_)) => (chores, Priority::Interactive),
+        let priority = match &message.request {
+            Some(Asked::Sign(batch)) => batch::priority(batch).unwrap_or(Priority::Batch),
+            Some(Asked::Create(_) | Asked::BeginImport(_) | Asked::Import(_) | Asked::Renew(_)) | None => {
+                Priority::Interactive
+            }
         };
         let fresh = Fresh { message, received: Instant::now(), permit };
         queue.push_last(priority, FRESH_US, Job::Fresh(fresh));
@@ -129,7 +140,16 @@ enum Job {
     /// As it came.
     Fresh(Fresh),
     /// A part of a batch whose keys are open.
-    Slice(Arc<OpenBatch>, Range<usize>),
+    Slice(Arc<OpenBatch>, usize),
+    /// A key is made, renewed or imported.
+    Administer(u64, Administration, Permit),
+}
+
+/// What may take its time.
+enum Administration {
+    Create(SignerCreate),
+    Renew(SignerRenew),
+    Import(SignerImport),
 }
 
 struct Fresh {
@@ -145,6 +165,7 @@ struct OpenBatch {
     requests: Vec<Request>,
     deadline: Option<Instant>,
     outcomes: Mutex<Vec<Option<Result<SignedItem, Fault>>>>,
+    slices: Vec<Slice>,
     slices_left: AtomicUsize,
     /// Microseconds, of all workers.
     worked_us: AtomicU64,
@@ -152,11 +173,24 @@ struct OpenBatch {
     _permit: Permit,
 }
 
+/// Items of a batch that are worked on together.
+struct Slice {
+    /// Of the token that they wait for.
+    lane: Option<usize>,
+    items: Vec<usize>,
+    /// That they take, about.
+    us: u64,
+}
+
 #[derive(Clone, Copy)]
 struct Worker<'a> {
     service: &'a Service,
     answers: &'a Answers,
+    /// Its own: of all workers, or of a token.
     queue: &'a Queue<Job>,
+    /// Keys that are made in software.
+    chores: &'a Queue<Job>,
+    lanes: &'a Lanes,
 }
 
 impl Worker<'_> {
@@ -165,63 +199,131 @@ impl Worker<'_> {
             match job {
                 Job::Fresh(fresh) => self.start(fresh),
                 Job::Slice(batch, slice) => self.sign_slice(&batch, slice),
+                Job::Administer(id, asked, permit) => {
+                    self.answer(id, || self.administer(asked));
+                    drop(permit);
+                }
             }
         }
+    }
+
+    fn answer(self, id: u64, work: impl FnOnce() -> Result<Response, Fault>) {
+        let answer = guarded(work).unwrap_or_else(|fault| Response::Failure(fault.into()));
+        self.answers.send(id, answer);
     }
 
     fn start(self, fresh: Fresh) {
         let Fresh { message, received, permit } = fresh;
         let id = message.id;
-        let batch = match message.request {
-            Some(Asked::Sign(batch)) => Batch::parse(batch),
-            other => {
-                let answer = guarded(|| self.administer(other))
-                    .unwrap_or_else(|fault| Response::Failure(fault.into()));
-                self.answers.send(id, answer);
-                drop(permit);
-                return;
+        match message.request {
+            Some(Asked::Sign(batch)) => match Batch::parse(batch) {
+                Ok(batch) => self.start_batch(id, batch, received, permit),
+                Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
+            },
+            Some(Asked::Create(wire)) => self.start_administration(id, permit, || {
+                let wanted = SignerCreate::parse(wire)?;
+                Ok((self.service.lane_of_create(&wanted)?, Administration::Create(wanted)))
+            }),
+            Some(Asked::Renew(wire)) => self.start_administration(id, permit, || {
+                let wanted = SignerRenew::parse(wire)?;
+                Ok((self.service.lane_of_renew(&wanted)?, Administration::Renew(wanted)))
+            }),
+            Some(Asked::BeginImport(_)) => {
+                let hpke_public_key = self.service.import_public_key();
+                self.answers.send(id, Response::ImportKey(ImportPublicKey { hpke_public_key }));
             }
-        };
-        match batch {
-            Ok(batch) => self.start_batch(id, batch, received, permit),
+            Some(Asked::Import(wire)) => self.start_administration(id, permit, || {
+                Ok((None, Administration::Import(SignerImport::parse(wire)?)))
+            }),
+            None => {
+                let unknown = Fault::new(Code::MalformedRequest, "a request that this signer does not know");
+                self.answers.send(id, Response::Failure(unknown.into()));
+            }
+        }
+    }
+
+    /// Where keys are made, or where the token is waited for.
+    fn start_administration(
+        self,
+        id: u64,
+        permit: Permit,
+        parse: impl FnOnce() -> Result<(Option<usize>, Administration), Fault>,
+    ) {
+        match guarded(parse) {
+            Ok((None, asked)) => {
+                self.chores.push_last(Priority::Interactive, FRESH_US, Job::Administer(id, asked, permit));
+            }
+            Ok((Some(lane), asked)) => match self.lanes.queue(lane) {
+                Ok(queue) => {
+                    queue.push_last(Priority::Interactive, FRESH_US, Job::Administer(id, asked, permit));
+                }
+                Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
+            },
             Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
         }
     }
 
-    /// Opens the keys and hands out the slices; takes the first itself.
+    /// Opens the keys and hands out the slices; takes the first of its own itself.
     fn start_batch(self, id: u64, batch: Batch, received: Instant, permit: Permit) {
         let Batch { keys, requests, deadline_ms, priority } = batch;
         let keys: Vec<_> = keys.iter().map(|key| guarded(|| self.service.open_key(key))).collect();
-        let mut slices = slices(&keys, &requests);
+        let slices = slices(&keys, &requests);
         let deadline = deadline_ms.and_then(|ms| received.checked_add(Duration::from_millis(u64::from(ms))));
+        let outcomes = Mutex::new(vec![None; requests.len()]);
+        let slices_left = AtomicUsize::new(slices.len());
         let batch = Arc::new(OpenBatch {
             id,
             keys,
-            deadline,
-            outcomes: Mutex::new(vec![None; requests.len()]),
             requests,
-            slices_left: AtomicUsize::new(slices.len()),
+            deadline,
+            outcomes,
+            slices,
+            slices_left,
             worked_us: AtomicU64::new(0),
             _permit: permit,
         });
-        let first = slices.pop_front();
+        let mut own = None;
         // The rest of this batch goes before the batches of its priority that came later.
-        for (slice, us) in slices.into_iter().rev() {
-            self.queue.push_first(priority, us, Job::Slice(Arc::clone(&batch), slice));
+        for (number, slice) in batch.slices.iter().enumerate().rev() {
+            match slice.lane {
+                Some(lane) => match self.lanes.queue(lane) {
+                    Ok(queue) => {
+                        queue.push_last(priority, slice.us, Job::Slice(Arc::clone(&batch), number));
+                    }
+                    Err(fault) => self.conclude(&batch, slice, vec![Err(fault); slice.items.len()]),
+                },
+                None => {
+                    if let Some((before, us)) = own.replace((number, slice.us)) {
+                        self.queue.push_first(priority, us, Job::Slice(Arc::clone(&batch), before));
+                    }
+                }
+            }
         }
-        first.into_iter().for_each(|(slice, _)| self.sign_slice(&batch, slice));
+        if let Some((own, _)) = own {
+            self.sign_slice(&batch, own);
+        }
     }
 
-    fn sign_slice(self, batch: &OpenBatch, slice: Range<usize>) {
+    fn sign_slice(self, batch: &OpenBatch, number: usize) {
+        let Some(slice) = batch.slices.get(number) else { return };
+        let missing = || Err(Fault::new(Code::Internal, "an item of a batch is missing"));
+        let sign = |item: &usize| {
+            batch.requests.get(*item).map_or_else(missing, |request| self.sign(batch, request))
+        };
         let begun = Instant::now();
-        let first = slice.start;
-        let requests = batch.requests.iter().skip(first).take(slice.len());
-        let signed: Vec<_> = requests.map(|request| self.sign(batch, request)).collect();
+        let signed = slice.items.iter().map(sign).collect();
         let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         batch.worked_us.fetch_add(us, Ordering::Relaxed);
+        self.conclude(batch, slice, signed);
+    }
+
+    /// Whoever concludes the last slice answers.
+    fn conclude(self, batch: &OpenBatch, slice: &Slice, signed: Vec<Result<SignedItem, Fault>>) {
         let mut outcomes = batch.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (outcome, signed) in outcomes.iter_mut().skip(first).zip(signed) {
-            *outcome = Some(signed);
+        for (item, signed) in slice.items.iter().zip(signed) {
+            if let Some(outcome) = outcomes.get_mut(*item) {
+                *outcome = Some(signed);
+            }
         }
         if batch.slices_left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let all = std::mem::take(&mut *outcomes);
@@ -245,22 +347,39 @@ impl Worker<'_> {
         signed
     }
 
-    /// Everything but signing.
-    fn administer(self, asked: Option<Asked>) -> Result<Response, Fault> {
-        let key = |material: KeyMaterial| Response::Key(material.into_wire());
-        match asked {
-            Some(Asked::Create(wire)) => self.service.create(SignerCreate::parse(wire)?).map(key),
-            Some(Asked::BeginImport(_)) => {
-                let hpke_public_key = self.service.import_public_key();
-                Ok(Response::ImportKey(ImportPublicKey { hpke_public_key }))
-            }
-            Some(Asked::Import(wire)) => self.service.import(SignerImport::parse(wire)?).map(key),
-            Some(Asked::Renew(wire)) => self.service.renew(&SignerRenew::parse(wire)?).map(key),
-            Some(Asked::Sign(_)) | None => {
-                Err(Fault::new(Code::MalformedRequest, "a request that this signer does not know"))
-            }
-        }
+    fn administer(self, asked: Administration) -> Result<Response, Fault> {
+        let made = match asked {
+            Administration::Create(wanted) => self.service.create(wanted),
+            Administration::Renew(wanted) => self.service.renew(&wanted),
+            Administration::Import(wanted) => self.service.import(wanted),
+        };
+        made.map(|material| Response::Key(material.into_wire()))
     }
+}
+
+/// What the processors do in slices, and what waits for tokens item by item, so that each session of one has something to
+/// do.
+fn slices(keys: &[Result<Arc<OpenKey>, Fault>], requests: &[Request]) -> Vec<Slice> {
+    let mut slices = Vec::new();
+    let mut own = Slice { lane: None, items: Vec::new(), us: 0 };
+    for (item, request) in requests.iter().enumerate() {
+        let key = keys.get(request.key).and_then(|key| key.as_ref().ok());
+        // For a key that does not open, nothing is done.
+        let us = key.map_or(1, |key| u64::from(key.signing().public().algorithm().nominal_us()));
+        if let Some(lane) = key.and_then(|key| key.lane()) {
+            slices.push(Slice { lane: Some(lane), items: vec![item], us });
+            continue;
+        }
+        if !own.items.is_empty() && own.us.saturating_add(us) > SLICE_US {
+            slices.push(std::mem::replace(&mut own, Slice { lane: None, items: Vec::new(), us: 0 }));
+        }
+        own.items.push(item);
+        own.us = own.us.saturating_add(us);
+    }
+    if !own.items.is_empty() {
+        slices.push(own);
+    }
+    slices
 }
 
 /// All outcomes; one that is missing (it cannot be) is a failure, never a success.
@@ -268,26 +387,6 @@ fn answer_batch(outcomes: Vec<Option<Result<SignedItem, Fault>>>, worked_us: u64
     let missing = || Err(Fault::new(Code::Internal, "the item was not worked on"));
     let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect();
     Response::Sign(SignBatchResult { worked_us, ..outcomes_to_wire(outcomes) })
-}
-
-/// Cuts a batch into parts of about [`SLICE_US`], each with its microseconds. At least one; none is empty.
-fn slices(keys: &[Result<Arc<OpenKey>, Fault>], requests: &[Request]) -> VecDeque<(Range<usize>, u64)> {
-    let mut slices = VecDeque::new();
-    let (mut start, mut us) = (0_usize, 0_u64);
-    for (index, request) in requests.iter().enumerate() {
-        let item_us = match keys.get(request.key) {
-            Some(Ok(key)) => key.signing().public().algorithm().nominal_us().into(),
-            // Nothing is done for it.
-            Some(Err(_)) | None => 1,
-        };
-        if start < index && us.saturating_add(item_us) > SLICE_US {
-            slices.push_back((start..index, us));
-            (start, us) = (index, 0);
-        }
-        us = us.saturating_add(item_us);
-    }
-    slices.push_back((start..requests.len(), us));
-    slices
 }
 
 /// A panic in one request is its failure, not the end of the signer and of everybody's requests.

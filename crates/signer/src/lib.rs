@@ -11,7 +11,8 @@
 //! where an algorithm does not work (`self_test.rs`), and to use a root key that others can read.
 //!
 //! rPGP parses and unlocks imported keys and writes certificates; it never signs here: all private-key operations
-//! are aws-lc-rs's (`backend.rs`).
+//! are aws-lc-rs's, or a token's (`backend.rs`). The modules of tokens run in processes of their own (`tokens.rs`), which the
+//! program must start by [`KEEPER_COMMAND`] and [`WORKER_COMMAND`].
 //!
 //! Reading order: [`run`], `process.rs`, `confine.rs`, `listen.rs`, `ipc.rs`, `service.rs`, `seal.rs`, `backend.rs`. `docs/WIRE.md` has the bytes.
 
@@ -40,18 +41,23 @@ mod secret;
 mod self_test;
 mod service;
 mod start;
+mod tokens;
 mod usage;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use confine::{Openings, confine_with};
 use listen::Door;
+use tokens::Tokens;
 
 pub use clock::{Clock, SystemClock};
 pub use confine::{Landlock, confine};
 pub use error::Error;
 pub use listen::Socket;
 pub use root::make_root_key;
+pub use tokens::keeper::{KEEPER_COMMAND, WORKER_COMMAND, token_keeper};
+pub use tokens::worker::token_worker;
 
 /// What a signer needs to start.
 #[derive(Debug)]
@@ -89,23 +95,32 @@ pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
     let root = config.root.clone();
     let (keys, socket) = config.split();
     let door = Door::of(socket, &walls.peers)?;
+    // Before the process can start nothing any more, and has a key that could be inherited.
+    let tokens = Tokens::start(&root, walls.landlock);
     let start = door.watch_start()?;
-    let service = process::harden().and_then(|()| keys.open(Arc::new(SystemClock)));
+    let service = tokens.and_then(|tokens| {
+        process::harden()?;
+        keys.open(Arc::new(SystemClock), tokens)
+    });
     // Its thread must not live on outside the sandbox.
     drop(start);
-    let service =
-        service.and_then(|service| confine(&root, walls.landlock, door.listener()).map(|()| service));
+    let service = service.and_then(|service| {
+        let openings = Openings { listener: door.listener(), keeper: service.tokens().keeper_socket() };
+        confine_with(&root, walls.landlock, openings)?;
+        service.tokens().attend()?;
+        Ok(service)
+    });
     door.serve(service, workers)
 }
 
-/// [`run`] without what concerns the whole process, and with another clock: for tests of other crates. A listening
+/// [`run`] without what concerns the whole process, tokens among it, and with another clock: for tests of other crates. A listening
 /// socket is served until it fails.
 ///
 /// # Errors
 /// Those of [`run`].
 pub fn serve(config: Config, clock: Arc<dyn Clock>) -> Result<(), Error> {
     let (keys, socket) = config.split();
-    Door::of(socket, &[])?.serve(keys.open(clock), ipc::workers())
+    Door::of(socket, &[])?.serve(keys.open(clock, Tokens::none()), ipc::workers())
 }
 
 /// Where the keys are.
@@ -122,8 +137,8 @@ impl Config {
 }
 
 impl Keys {
-    fn open(&self, clock: Arc<dyn Clock>) -> Result<service::Service, Error> {
+    fn open(&self, clock: Arc<dyn Clock>, tokens: Tokens) -> Result<service::Service, Error> {
         let passed = self_test::run()?;
-        service::Service::open(&self.root, self.root_key.as_deref(), self.create, clock, passed)
+        service::Service::open(&self.root, self.root_key.as_deref(), self.create, clock, tokens, passed)
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use sealwright_crypto::digest::Digest;
 use sealwright_crypto::usage::Usage;
-use sealwright_proto::names::KeyId;
+use sealwright_proto::names::{BackendName, KeyId};
 use sealwright_proto::status::{Code, Fault};
 
-use crate::backend::{self, PrivateKey};
+use crate::backend::{self, Backend, PrivateKey, Trouble};
 use crate::public::{Checked, PublicHalf};
 use crate::seal::{StoredComponent, StoredKey};
+use crate::tokens::Tokens;
 use crate::usage::Terms;
 
 /// What signing needs of a key; the primary key's secret is not in it unless that signs.
@@ -28,9 +29,10 @@ pub(crate) struct Component {
 
 impl OpenKey {
     /// # Errors
-    /// [`Code::SealBroken`] if the secret does not belong to the public half.
-    pub(crate) fn open(stored: &StoredKey) -> Result<Self, Fault> {
-        let signing = Component::open(&stored.signing)?;
+    /// [`Code::SealBroken`] if the secret does not belong to the public half; [`Code::TokenRefused`] if it is on a token
+    /// that this installation has not.
+    pub(crate) fn open(tokens: &Tokens, stored: &StoredKey) -> Result<Self, Fault> {
+        let signing = Component::open(tokens, &stored.signing)?;
         Ok(Self { key_id: stored.key_id, usages: stored.usages.clone(), expires: stored.expires, signing })
     }
 
@@ -42,6 +44,11 @@ impl OpenKey {
     /// The component that signs.
     pub(crate) const fn signing(&self) -> &Component {
         &self.signing
+    }
+
+    /// The number of the token that it waits for.
+    pub(crate) fn lane(&self) -> Option<usize> {
+        self.signing.lane()
     }
 
     /// What it may sign, and when.
@@ -65,20 +72,20 @@ impl OpenKey {
 impl Component {
     /// # Errors
     /// [`Code::SealBroken`] if the secret does not belong to the public half; [`Code::Unsupported`] if this release
-    /// has not its backend.
-    pub(crate) fn open(stored: &StoredComponent) -> Result<Self, Fault> {
+    /// has not its backend; [`Code::TokenRefused`].
+    pub(crate) fn open(tokens: &Tokens, stored: &StoredComponent) -> Result<Self, Fault> {
         let public = Arc::clone(&stored.public);
-        let number = stored.backend;
-        let backend = backend::by_number(number).ok_or_else(|| {
-            Fault::new(Code::Unsupported, format!("key backend {number} is not in this release"))
-        })?;
-        let private = backend.open(&public, &stored.secret).map_err(|failed| {
-            Fault::new(
-                Code::SealBroken,
-                format!("{} key {}: {}", backend.scheme(), public.fingerprint(), failed.0),
-            )
+        let backend = backend_of(stored)?;
+        let private = backend.open(tokens, &public, &stored.secret).map_err(|trouble| {
+            let say = |reason: &str| format!("{} key {}: {reason}", backend.scheme(), public.fingerprint());
+            trouble.into_fault(Code::SealBroken, say)
         })?;
         Ok(Self { public, private })
+    }
+
+    /// The number of the token that it waits for.
+    pub(crate) fn lane(&self) -> Option<usize> {
+        self.private.lane()
     }
 
     #[cfg(test)]
@@ -94,13 +101,31 @@ impl Component {
     /// Signs, and verifies what came out with the sealed public half. There is no other way to a [`Checked`].
     ///
     /// # Errors
-    /// [`Code::SignatureSelfCheckFailed`].
+    /// [`Code::SignatureSelfCheckFailed`]; of a token, [`Code::TokenGone`], [`Code::TokenSilent`], [`Code::TokenRefused`].
     pub(crate) fn sign(&self, digest: &Digest) -> Result<Checked, Fault> {
         let failed = |reason: &str| {
             let message = format!("key {}: {reason}; nothing was released", self.public.fingerprint());
             Fault::new(Code::SignatureSelfCheckFailed, message)
         };
-        let raw = self.private.sign(digest).map_err(|error| failed(error.0))?;
+        let raw = self.private.sign(digest).map_err(|trouble| match trouble {
+            Trouble::Failed(reason) => failed(reason.0),
+            Trouble::Fault(fault) => fault,
+        })?;
         self.public.check(digest, raw).ok_or_else(|| failed("what it made does not verify"))
     }
+}
+
+/// Where the private key of a component is.
+///
+/// # Errors
+/// Those of [`Component::open`].
+pub(crate) fn place_of(stored: &StoredComponent) -> Result<BackendName, Fault> {
+    let backend = backend_of(stored)?;
+    backend.name(&stored.secret).map_err(|trouble| trouble.into_fault(Code::SealBroken, str::to_owned))
+}
+
+fn backend_of(stored: &StoredComponent) -> Result<&'static dyn Backend, Fault> {
+    let number = stored.backend;
+    backend::by_number(number)
+        .ok_or_else(|| Fault::new(Code::Unsupported, format!("key backend {number} is not in this release")))
 }

@@ -20,21 +20,41 @@ const OPEN_FILES_MAX: u64 = 64;
 /// # Errors
 /// [`Error::Process`].
 pub(crate) fn harden() -> Result<(), Error> {
-    let failed = |action| move |error: rustix::io::Errno| Error::Process { action, source: error.into() };
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(failed("forbid dumps of the signer's memory"))?;
-    rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
-        .map_err(failed("forbid core dumps"))?;
-    rustix::thread::set_no_new_privs(true).map_err(failed("give up new privileges"))?;
+    give_up_dumps_and_privileges("forbid dumps of the signer's memory")?;
     let files = rustix::process::getrlimit(Resource::Nofile).current;
     let files = Some(files.map_or(OPEN_FILES_MAX, |files| files.min(OPEN_FILES_MAX)));
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: files, maximum: files })
         .map_err(failed("limit its open files"))?;
+    leave_terminal()
+}
+
+fn failed(action: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+    move |error| Error::Process { action, source: error.into() }
+}
+
+fn give_up_dumps_and_privileges(dumps: &'static str) -> Result<(), Error> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed(dumps))?;
+    rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
+        .map_err(failed("forbid core dumps"))?;
+    rustix::thread::set_no_new_privs(true).map_err(failed("give up new privileges"))
+}
+
+fn leave_terminal() -> Result<(), Error> {
     match rustix::process::setpgid(None, None) {
         // A session leader (a service manager's child) has a group of its own already.
         Ok(()) | Err(rustix::io::Errno::PERM) => Ok(()),
         Err(error) => Err(failed("leave the terminal's process group")(error)),
     }
+}
+
+/// What the keeper of the tokens and their workers give up: core dumps, being traced, the terminal's signals, new
+/// privileges.
+///
+/// # Errors
+/// [`Error::Process`].
+pub(crate) fn harden_helper() -> Result<(), Error> {
+    give_up_dumps_and_privileges("forbid dumps of the memory of a helper of the signer")?;
+    leave_terminal()
 }
 
 /// Whether the other end of the socket was opened by us, by root (who could read our memory anyway), or by one of

@@ -19,20 +19,26 @@ use crate::opened::Component;
 use crate::packets::{self, RawPacket};
 use crate::root::Sealer;
 use crate::seal::{Primary, StoredKey};
+use crate::tokens::Tokens;
 
 /// Renews as of now.
 ///
 /// # Errors
 /// [`Code::NotRenewable`] without the primary secret, or if the certificate is revoked, damaged or another key's;
 /// [`Code::ClockBehind`] if the newest self-signature is of a later time; those of opening and sealing.
-pub(crate) fn renew(sealer: &Sealer, wanted: &SignerRenew, clock: &dyn Clock) -> Result<KeyMaterial, Fault> {
+pub(crate) fn renew(
+    sealer: &Sealer,
+    tokens: &Tokens,
+    wanted: &SignerRenew,
+    clock: &dyn Clock,
+) -> Result<KeyMaterial, Fault> {
     let stored = StoredKey::open(sealer, &wanted.key)?;
-    let signing = Component::open(&stored.signing)?;
+    let signing = Component::open(tokens, &stored.signing)?;
     let separate;
     let primary = match &stored.primary {
         Primary::Signs => &signing,
         Primary::Separate(primary) => {
-            separate = Component::open(primary)?;
+            separate = Component::open(tokens, primary)?;
             &separate
         }
         Primary::Absent => return Err(not_renewable("its primary secret key is not here")),

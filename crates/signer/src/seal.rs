@@ -292,7 +292,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::backend::{Backend as _, software::Software};
+    use crate::backend::software::Software;
     use crate::root::Root;
     use sealwright_crypto::algorithm::KeyAlgorithm;
 

@@ -15,6 +15,7 @@ use crate::opened::Component;
 use crate::public::PublicHalf;
 use crate::seal::StoredComponent;
 use crate::secret::Secret;
+use crate::tokens::Tokens;
 
 /// Keys that sign nothing but the test (PKCS#8, made by `openssl genpkey`), each with the hash that it signs with:
 /// every size and every hash once, since each start waits for them.
@@ -53,7 +54,8 @@ fn test(family: &str, secret: &Secret, hash: HashAlgorithm) -> Result<(), Error>
     let algorithm = format!("{} with {}", public.algorithm(), hash.name());
     let stored =
         StoredComponent { backend: Software.number(), public: Arc::new(public), secret: secret.clone() };
-    let component = Component::open(&stored).map_err(|_| failed(&algorithm, "the test key does not open"))?;
+    let component = Component::open(&Tokens::none(), &stored)
+        .map_err(|_| failed(&algorithm, "the test key does not open"))?;
     let signed = component.sign(&Hasher::digest(hash, TEST_CONTENT));
     signed.map(drop).map_err(|_| failed(&algorithm, "a signature does not verify"))
 }

@@ -21,10 +21,11 @@ use crate::count::Counts;
 use crate::error::Error;
 use crate::floor::Floors;
 use crate::import::ImportKeys;
-use crate::opened::OpenKey;
+use crate::opened::{Component, OpenKey};
 use crate::root::Root;
-use crate::seal::StoredKey;
+use crate::seal::{Primary, StoredKey};
 use crate::secret::fill_random;
+use crate::tokens::Tokens;
 use crate::{create, import, renew, self_test};
 
 /// Version of the protocol with front.
@@ -33,6 +34,7 @@ const PROTOCOL_VERSION: u32 = 1;
 /// Everything that requests share.
 pub(crate) struct Service {
     root: Root,
+    tokens: Tokens,
     floors: Floors,
     counts: Counts,
     cache: Cache,
@@ -48,10 +50,12 @@ impl Service {
         root_key: Option<&Path>,
         create: bool,
         clock: Arc<dyn Clock>,
+        tokens: Tokens,
         _: self_test::Passed,
     ) -> Result<Self, Error> {
         Ok(Self {
             root: Root::open(directory, root_key, create)?,
+            tokens,
             floors: Floors::open(directory)?,
             counts: Counts::open(directory)?,
             cache: Cache::new(),
@@ -76,7 +80,7 @@ impl Service {
     /// [`Code::SealBroken`], [`Code::RootKeyWrong`], [`Code::GenerationSuperseded`], [`Code::SignerStateFailed`].
     pub(crate) fn open_key(&self, key: &SealedKey) -> Result<Arc<OpenKey>, Fault> {
         let opened = self.cache.get_or_open(key, |key| {
-            StoredKey::open(&self.root.data_key, key).and_then(|stored| OpenKey::open(&stored))
+            StoredKey::open(&self.root.data_key, key).and_then(|stored| OpenKey::open(&self.tokens, &stored))
         })?;
         // After the seal: an unsealed generation must not raise the floor.
         self.floors.pass(key.key_id, key.generation)?;
@@ -87,11 +91,38 @@ impl Service {
     ///
     /// # Errors
     /// [`Code::UsageNotAllowed`], [`Code::ClockBehind`], [`Code::KeyExpired`], [`Code::SignatureSelfCheckFailed`],
-    /// [`Code::SignerStateFailed`].
+    /// [`Code::SignerStateFailed`]; of a token, [`Code::TokenGone`], [`Code::TokenSilent`], [`Code::TokenRefused`].
     pub(crate) fn sign(&self, key: &OpenKey, request: &Request) -> Result<SignedItem, Fault> {
         let Made { packet, digest, created } = sign_at(key, request, self.clock.unix_s())?;
         let operation = self.counts.count(key.key_id(), &packet)?;
         Ok(SignedItem { packet, digest: digest.as_bytes().to_vec(), created, operation })
+    }
+
+    /// The tokens of this installation.
+    pub(crate) const fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// The number of the token that a creation waits for.
+    ///
+    /// # Errors
+    /// [`Code::TokenRefused`] if it is not one of this installation.
+    pub(crate) fn lane_of_create(&self, wanted: &SignerCreate) -> Result<Option<usize>, Fault> {
+        wanted.spec.source.token().map(|token| Ok(self.tokens.find(token)?.index())).transpose()
+    }
+
+    /// The number of the token that a renewal waits for.
+    ///
+    /// # Errors
+    /// Those of opening the key.
+    pub(crate) fn lane_of_renew(&self, wanted: &SignerRenew) -> Result<Option<usize>, Fault> {
+        let stored = StoredKey::open(&self.root.data_key, &wanted.key)?;
+        let signing = Component::open(&self.tokens, &stored.signing)?.lane();
+        let primary = match &stored.primary {
+            Primary::Separate(primary) => Component::open(&self.tokens, primary)?.lane(),
+            Primary::Signs | Primary::Absent => None,
+        };
+        Ok(signing.or(primary))
     }
 
     /// After the last request.
@@ -102,7 +133,7 @@ impl Service {
     /// # Errors
     /// Those of [`create::create`].
     pub(crate) fn create(&self, wanted: SignerCreate) -> Result<KeyMaterial, Fault> {
-        create::create(&self.root.data_key, wanted, self.clock.unix_s())
+        create::create(&self.root.data_key, &self.tokens, wanted, self.clock.unix_s())
     }
 
     /// The HPKE public key for imports.
@@ -120,7 +151,7 @@ impl Service {
     /// Those of [`renew::renew`], and a generation that is too old.
     pub(crate) fn renew(&self, wanted: &SignerRenew) -> Result<KeyMaterial, Fault> {
         self.open_key(&wanted.key)?;
-        renew::renew(&self.root.data_key, wanted, self.clock.as_ref())
+        renew::renew(&self.root.data_key, &self.tokens, wanted, self.clock.as_ref())
     }
 }
 

@@ -82,7 +82,7 @@ async fn a_store_of_a_newer_release_is_refused_and_keeps_every_byte() {
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }
 
-/// The first release had no tickets.
+/// The first release had no tickets, and keys of one kind.
 #[tokio::test]
 async fn a_store_of_the_first_release_is_brought_up_to_date_and_keeps_what_it_has() {
     let Opened { store, folder } = open().await;
@@ -91,9 +91,10 @@ async fn a_store_of_the_first_release_is_brought_up_to_date_and_keeps_what_it_ha
     store.record_intent(old.clone()).await.unwrap();
     drop(store);
     let file = folder.path().join("store/store.db");
-    support::sql(&file, "DROP TABLE tickets; DELETE FROM _sqlx_migrations WHERE version > 1").await;
+    support::sql(&file, "DROP TABLE tickets; ALTER TABLE keys DROP COLUMN backend; DELETE FROM _sqlx_migrations WHERE version > 1").await;
     let store = Store::open(&folder.path().join("store")).await.unwrap();
-    assert_eq!(store.key_by_name("release").await.unwrap().unwrap().id, key.id);
+    let kept = store.key_by_name("release").await.unwrap().unwrap();
+    assert_eq!((kept.id, kept.material.backend.as_str()), (key.id, "software"));
     assert_eq!(store.record_intent(old).await.unwrap(), Recorded::InFlight);
     assert_eq!(store.record_intent(with_tickets(intent(2, 2, key.id), &[1])).await.unwrap(), Recorded::New);
 }

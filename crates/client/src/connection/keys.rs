@@ -141,7 +141,7 @@ impl Key {
 pub struct NewKey {
     /// Name, never used before.
     pub name: String,
-    /// `rsa2048`, `rsa3072`, `rsa4096`, `ed25519`.
+    /// `rsa2048`, `rsa3072`, `rsa4096`, `ed25519`; empty for a key that is taken over.
     pub algorithm: String,
     /// `Name <mail>`.
     pub user_id: String,
@@ -151,6 +151,19 @@ pub struct NewKey {
     pub signing_subkey: bool,
     /// Of the OpenPGP key.
     pub version: KeyVersion,
+    /// The token that has, or shall have, its private key.
+    pub token: Option<Token>,
+}
+
+/// A token of the installation, and a key on it.
+#[derive(Clone, Debug, Default)]
+pub struct Token {
+    /// As the installation names it.
+    pub name: String,
+    /// CKA_LABEL of a key that is taken over; empty with an empty id: a new key is made.
+    pub label: String,
+    /// CKA_ID, likewise.
+    pub id: Vec<u8>,
 }
 
 /// Whether a call can be made a second time when nobody knows what became of the first.
@@ -173,7 +186,11 @@ impl Connection {
     /// # Errors
     /// The server's refusal, or a lost connection.
     pub async fn create(&self, new: NewKey) -> Result<Key, Error> {
+        let token = new.token.unwrap_or_default();
         let request = v1::CreateKeyRequest {
+            token: token.name,
+            object_label: token.label,
+            object_id: token.id,
             name: new.name,
             algorithm: new.algorithm,
             user_id: new.user_id,

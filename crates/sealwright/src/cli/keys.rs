@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
-use sealwright_client::connection::{Connection, KeyState, NewKey};
+use sealwright_client::connection::{Connection, KeyState, NewKey, Token};
 use sealwright_client::import;
 use sealwright_client::source::stdin::NAME;
 use sealwright_crypto::algorithm::KeyVersion;
@@ -80,6 +80,9 @@ pub(crate) struct CreateArgs {
     /// Valid for: 90d, 12w, 18m, 2y, never.
     #[arg(long, value_name = "PERIOD", default_value = "never")]
     expires: Validity,
+    /// Make it on this token of the installation (tokens.toml beside the root key); it never leaves it.
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
     /// A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures.
     #[arg(long)]
     signing_subkey: bool,
@@ -136,13 +139,57 @@ pub(crate) struct ImportArgs {
     #[arg(value_parser = key_name)]
     name: String,
     /// OpenPGP secret key, armored or binary; `-` is standard input.
-    file: PathBuf,
+    #[arg(required_unless_present = "token", conflicts_with = "token")]
+    file: Option<PathBuf>,
     /// File whose first line is the passphrase.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
     passphrase_file: Option<PathBuf>,
     /// Fingerprint of the subkey to sign with; default: exactly the one that can sign now.
-    #[arg(long, value_name = "FINGERPRINT")]
+    #[arg(long, value_name = "FINGERPRINT", conflicts_with = "token")]
     subkey: Option<String>,
+    #[command(flatten)]
+    taken_over: TakenOver,
+}
+
+/// A key that is on a token already.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct TakenOver {
+    /// Take over a key that is on this token of the installation (tokens.toml beside the root key): it gets a new OpenPGP
+    /// certificate, and stays where it is.
+    #[arg(long, value_name = "TOKEN", requires = "named")]
+    token: Option<String>,
+    /// Label of the key on the token (CKA_LABEL).
+    #[arg(long, value_name = "LABEL", requires = "token", group = "named")]
+    object: Option<String>,
+    /// Id of the key on the token (CKA_ID), in hexadecimal.
+    #[arg(long, value_name = "HEX", requires = "token", group = "named", value_parser = hexadecimal)]
+    id: Option<Hexadecimal>,
+    /// OpenPGP user id of its certificate, `Name <mail>`; default: the key's name.
+    #[arg(long, value_name = "USER-ID", requires = "token", value_parser = user_id)]
+    uid: Option<String>,
+    /// Its certificate is valid for: 90d, 12w, 18m, 2y, never (the default).
+    #[arg(long, value_name = "PERIOD", requires = "token")]
+    expires: Option<Validity>,
+    /// Version of its OpenPGP certificate: v4 (the default) or v6.
+    #[arg(long, value_name = "VERSION", requires = "token", value_enum)]
+    openpgp: Option<OpenPgpVersion>,
+}
+
+/// Bytes of an id.
+#[derive(Clone, Debug)]
+struct Hexadecimal(Vec<u8>);
+
+fn hexadecimal(text: &str) -> Result<Hexadecimal, String> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| {
+        let digits = core::str::from_utf8(pair).ok().filter(|digits| digits.len() == 2)?;
+        digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u8::from_str_radix(digits, 16).ok())?
+    });
+    let bytes: Option<Vec<u8>> = pairs.collect();
+    let bytes = bytes.filter(|bytes| !bytes.is_empty());
+    bytes
+        .map(Hexadecimal)
+        .ok_or_else(|| "an id is an even number of hexadecimal digits, as in 01af".to_owned())
 }
 
 /// A name that a new key may have.
@@ -235,7 +282,7 @@ async fn with(
             Ok(())
         }
         KeyCommand::Export(args) => export(connection, args).await,
-        KeyCommand::Import(args) => import_key(connection, args, context).await,
+        KeyCommand::Import(args) => import_key(connection, args, context, revocations).await,
         KeyCommand::Renew { key, expires } => {
             let key = connection.renew(&key, expires.0).await.map_err(refused)?;
             show(&KeyView::of(&key, connection).await, context);
@@ -261,7 +308,18 @@ async fn create(
         valid_for_s: args.expires.0,
         signing_subkey: args.signing_subkey,
         version: args.openpgp.into(),
+        token: args.token.map(|name| Token { name, ..Token::default() }),
     };
+    made(connection, new, context, revocations).await
+}
+
+/// Has it made, shows it, and lays its revocation certificate by.
+async fn made(
+    connection: &Connection,
+    new: NewKey,
+    context: Context,
+    revocations: Option<&Path>,
+) -> Result<(), Failure> {
     let key = connection.create(new).await.map_err(refused)?;
     let mut view = KeyView::of(&key, connection).await;
     if !key.revocation.is_empty() {
@@ -362,8 +420,16 @@ fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     written
 }
 
-async fn import_key(connection: &Connection, args: ImportArgs, context: Context) -> Result<(), Failure> {
-    let secret = import::read_secret(&args.file, args.passphrase_file.as_deref(), args.subkey.as_deref())
+async fn import_key(
+    connection: &Connection,
+    args: ImportArgs,
+    context: Context,
+    revocations: Option<&Path>,
+) -> Result<(), Failure> {
+    let Some(file) = args.file else {
+        return take_over(connection, args.name, args.taken_over, context, revocations).await;
+    };
+    let secret = import::read_secret(&file, args.passphrase_file.as_deref(), args.subkey.as_deref())
         .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
     for warning in secret.warnings() {
         terminal::err(&format!("Warning: {}", terminal::safe(warning)));
@@ -371,6 +437,30 @@ async fn import_key(connection: &Connection, args: ImportArgs, context: Context)
     let key = connection.import(&args.name, secret).await.map_err(refused)?;
     show(&KeyView::of(&key, connection).await, context);
     Ok(())
+}
+
+async fn take_over(
+    connection: &Connection,
+    name: String,
+    taken: TakenOver,
+    context: Context,
+    revocations: Option<&Path>,
+) -> Result<(), Failure> {
+    let token = Token {
+        name: taken.token.unwrap_or_default(),
+        label: taken.object.unwrap_or_default(),
+        id: taken.id.map(|id| id.0).unwrap_or_default(),
+    };
+    let new = NewKey {
+        user_id: taken.uid.unwrap_or_else(|| name.clone()),
+        name,
+        algorithm: String::new(),
+        valid_for_s: taken.expires.and_then(|validity| validity.0),
+        signing_subkey: false,
+        version: taken.openpgp.unwrap_or(OpenPgpVersion::V4).into(),
+        token: Some(token),
+    };
+    made(connection, new, context, revocations).await
 }
 
 async fn set_state(

@@ -177,6 +177,7 @@ database.commit()
             valid_for_s,
             signing_subkey: false,
             openpgp_version: 4,
+            ..Default::default()
         };
         self.keys().await.create(create).await.map(|_| ())
     }

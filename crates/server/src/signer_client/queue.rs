@@ -185,7 +185,7 @@ impl Shared {
             Err(fault) => (None, Err(fault)),
         };
         let mut state = self.state();
-        state.schedule.done(&place, worked_us);
+        state.schedule.done(&place, worked_us, Instant::now());
         state.distribute(&parts, outcomes);
         drop(state);
         self.send_what_fits(&place.backend);

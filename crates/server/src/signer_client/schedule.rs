@@ -23,7 +23,7 @@ mod properties;
 mod tests;
 
 use allowance::Allowances;
-use costs::Costs;
+use costs::{Costs, Width};
 use fair::{Fair, Held};
 
 /// Groups of one backend and priority that wait. A client may hold as many of the places as are free: one alone gets
@@ -34,6 +34,12 @@ const PLACES: usize = 2048;
 /// questions travel.
 const BATCHES_PER_PROCESSOR: usize = 2;
 const BATCHES_MIN: usize = 4;
+
+/// The same of a token, whose sessions work at once: front does not know how many it has.
+const BATCHES_OF_TOKEN: usize = 16;
+
+/// The backend whose operations take our processors.
+const SOFTWARE: &str = "software";
 
 /// Microseconds of work in one batch, about, and at least one item: one RSA-4096 operation, so that what comes later
 /// waits for few of them.
@@ -174,6 +180,7 @@ struct Lane {
     interactive: Queue,
     batch: Queue,
     costs: Costs,
+    width: Width,
     allowances: Allowances,
 }
 
@@ -285,7 +292,7 @@ impl Schedule {
         let mut chosen = Chosen::default();
         for priority in [Priority::Interactive, Priority::Batch] {
             let batches = self.lanes.get(backend).map_or(usize::MAX, |lane| lane.queue(priority).batches);
-            if batches < batches_max(self.processors) && chosen.outgoing.is_none() {
+            if batches < batches_max(backend, self.processors) && chosen.outgoing.is_none() {
                 chosen.outgoing = self.fill(backend, priority, now, &mut chosen.late);
             }
         }
@@ -293,11 +300,14 @@ impl Schedule {
     }
 
     /// The signer has answered a batch, or died: its place is free. It took so many microseconds, if it says so.
-    pub(super) fn done(&mut self, place: &Place, worked_us: Option<u64>) {
+    pub(super) fn done(&mut self, place: &Place, worked_us: Option<u64>, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&place.backend) else { return };
         let queue = lane.queue_mut(place.priority);
         queue.batches = queue.batches.saturating_sub(1);
         queue.us = queue.us.saturating_sub(place.us);
+        let does_work_wait =
+            lane.interactive.waiting.held().groups > 0 || lane.batch.waiting.held().groups > 0;
+        lane.width.learn(worked_us.unwrap_or(place.us), now, does_work_wait);
         if let (Some(algorithm), Some(us)) = (place.algorithm, worked_us) {
             lane.costs.learn(algorithm, us.checked_div(place.items).unwrap_or(us));
         }
@@ -466,13 +476,17 @@ impl Wait<'_> {
                 all.min(ahead.saturating_mul(BATCH_SHARE))
             }
         };
-        with_other.div_ceil(self.processors)
+        self.lane.width.time_us(with_other, self.processors)
     }
 }
 
-const fn batches_max(processors: usize) -> usize {
-    let batches = processors.saturating_mul(BATCHES_PER_PROCESSOR);
-    if batches > BATCHES_MIN { batches } else { BATCHES_MIN }
+/// Batches of one priority that this backend may have with the signer.
+fn batches_max(backend: &str, processors: usize) -> usize {
+    if backend == SOFTWARE {
+        processors.saturating_mul(BATCHES_PER_PROCESSOR).max(BATCHES_MIN)
+    } else {
+        BATCHES_OF_TOKEN
+    }
 }
 
 /// Microseconds that the inline content of an item takes to hash, about: half a GB a second.

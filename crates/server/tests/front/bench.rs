@@ -115,6 +115,7 @@ pub(crate) fn create_request(name: &str) -> CreateKeyRequest {
         valid_for_s: None,
         signing_subkey: false,
         openpgp_version: 4,
+        ..Default::default()
     }
 }
 

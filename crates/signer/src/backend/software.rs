@@ -7,21 +7,21 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _, RsaEncoding, RsaKeyPair
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512};
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
 use sealwright_crypto::digest::Digest;
+use sealwright_proto::convert::keys::KeySource;
+use sealwright_proto::names::BackendName;
 
 use super::crt::crt_exponents;
-use super::{Backend, Failed, PrivateKey};
+use super::{Backend, Failed, NOT_LOCKED, Order, Pair, PrivateKey, Trouble};
 
 pub(crate) use super::crt::PrivateNumbers;
 use crate::public::{Numbers, PublicHalf, imported};
 use crate::secret::Secret;
+use crate::tokens::Tokens;
 
 /// RFC 8032 section 5.1.5.
 const ED25519_SEED_BYTES: usize = 32;
 
-/// Why there is no secret.
-const NOT_LOCKED: &str = "no memory can be locked for it; raise the limit (ulimit -l)";
-
-/// The only backend so far.
+/// Of the processor.
 pub(crate) struct Software;
 
 impl Backend for Software {
@@ -33,7 +33,38 @@ impl Backend for Software {
         "software"
     }
 
-    fn generate(&self, algorithm: KeyAlgorithm) -> Result<(Numbers, Secret), Failed> {
+    fn has(&self, source: &KeySource) -> bool {
+        matches!(source, KeySource::Software(_))
+    }
+
+    fn make(&self, _: &Tokens, order: &Order<'_>) -> Result<Pair, Trouble> {
+        match order.source {
+            KeySource::Software(algorithm) => {
+                let (numbers, secret) = self.generate(*algorithm)?;
+                Ok(Pair { numbers, secret, warnings: Vec::new() })
+            }
+            KeySource::Token(..) | KeySource::TakenOver(..) => {
+                Err(Failed("it is to be a key on a token").into())
+            }
+        }
+    }
+
+    fn open(&self, _: &Tokens, public: &PublicHalf, secret: &Secret) -> Result<Box<dyn PrivateKey>, Trouble> {
+        Ok(self.open_key(public, secret)?)
+    }
+
+    fn name(&self, _: &Secret) -> Result<BackendName, Trouble> {
+        Ok(BackendName::software())
+    }
+}
+
+impl Software {
+    /// Public numbers and secret of a new key.
+    ///
+    /// # Errors
+    /// [`Failed`].
+    #[expect(clippy::unused_self, reason = "reads as the other backends do")]
+    pub(crate) fn generate(&self, algorithm: KeyAlgorithm) -> Result<(Numbers, Secret), Failed> {
         match algorithm {
             KeyAlgorithm::Rsa(bits) => {
                 let size = match bits {
@@ -52,7 +83,14 @@ impl Backend for Software {
         }
     }
 
-    fn open(&self, public: &PublicHalf, secret: &Secret) -> Result<Box<dyn PrivateKey>, Failed> {
+    /// # Errors
+    /// [`Failed`] if the secret does not belong to the public half.
+    #[expect(clippy::unused_self, reason = "reads as the other backends do")]
+    pub(crate) fn open_key(
+        &self,
+        public: &PublicHalf,
+        secret: &Secret,
+    ) -> Result<Box<dyn PrivateKey>, Failed> {
         match public.numbers() {
             Numbers::Rsa { .. } => {
                 let pair =
@@ -100,7 +138,7 @@ pub(crate) fn import_rsa(public: &PublicHalf, numbers: &PrivateNumbers<'_>) -> R
 /// [`Failed`] if the seed is not that of the public half.
 pub(crate) fn import_ed25519(public: &PublicHalf, seed: &[u8; 32]) -> Result<Secret, Failed> {
     let secret = Secret::joined(&[seed]).map_err(|_| Failed(NOT_LOCKED))?;
-    Software.open(public, &secret)?;
+    Software.open_key(public, &secret)?;
     Ok(secret)
 }
 
@@ -140,7 +178,7 @@ fn same(one: &Numbers, other: &Numbers) -> bool {
 struct Rsa(RsaKeyPair);
 
 impl PrivateKey for Rsa {
-    fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Failed> {
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Trouble> {
         let padding: &'static dyn RsaEncoding = match digest.hash() {
             HashAlgorithm::Sha256 => &RSA_PKCS1_SHA256,
             HashAlgorithm::Sha384 => &RSA_PKCS1_SHA384,
@@ -156,7 +194,7 @@ impl PrivateKey for Rsa {
 struct Ed25519(Ed25519KeyPair);
 
 impl PrivateKey for Ed25519 {
-    fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Failed> {
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Trouble> {
         let signature = self.0.try_sign(digest.as_bytes()).map_err(|_| Failed("aws-lc did not sign"))?;
         Ok(signature.as_ref().to_vec())
     }

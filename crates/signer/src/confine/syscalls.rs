@@ -3,23 +3,59 @@
 //! "no such call" (ENOSYS), which libraries know from older kernels and get by without.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::AsRawFd as _;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
+use super::Openings;
+
 /// # Errors
 /// What the kernel or the compiler of filters says.
-pub(super) fn restrict(listener: Option<BorrowedFd<'_>>) -> Result<(), seccompiler::Error> {
+pub(super) fn restrict(openings: Openings<'_>) -> Result<(), seccompiler::Error> {
     let mut attacks: Rules = FATAL.iter().map(|number| (*number, Vec::new())).collect();
-    if listener.is_none() {
+    if openings.listener.is_none() {
         attacks.insert(libc::SYS_accept4, Vec::new());
     }
     install(attacks, SeccompAction::Allow, SeccompAction::KillProcess)?;
     let not_there = u32::try_from(libc::ENOSYS).unwrap_or(38);
-    install(needed(listener)?, SeccompAction::Errno(not_there), SeccompAction::Allow)
+    install(needed(openings)?, SeccompAction::Errno(not_there), SeccompAction::Allow)
 }
+
+/// The worker of a token: what only an attacker does ends it. The rest stays: nobody knows what a module needs.
+///
+/// # Errors
+/// What the kernel or the compiler of filters says.
+pub(crate) fn restrict_worker(network: bool) -> Result<(), seccompiler::Error> {
+    let attacks = FATAL.iter().filter(|number| !OF_MODULES.contains(number));
+    let mut attacks: Rules = attacks.map(|number| (*number, Vec::new())).collect();
+    if !network {
+        // Sockets of this machine only.
+        let operator = SeccompCmpOp::Ne;
+        let local = u64::from(libc::AF_UNIX.cast_unsigned());
+        let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, local)?;
+        let refused = u32::try_from(libc::EAFNOSUPPORT).unwrap_or(97);
+        let rules = [(libc::SYS_socket, vec![SeccompRule::new(vec![other])?])].into();
+        install(rules, SeccompAction::Allow, SeccompAction::Errno(refused))?;
+    }
+    // Processes, not threads. clone3 hides its flags: libc falls back on clone when it is not there.
+    attacks.insert(libc::SYS_clone, vec![SeccompRule::new(vec![masked(0, libc::CLONE_THREAD, 0)?])?]);
+    install(attacks, SeccompAction::Allow, SeccompAction::KillProcess)?;
+    let not_there = u32::try_from(libc::ENOSYS).unwrap_or(38);
+    let rules = [(libc::SYS_clone3, Vec::new())].into();
+    install(rules, SeccompAction::Allow, SeccompAction::Errno(not_there))
+}
+
+/// Of [`FATAL`], what modules do: they speak to daemons of readers, or to appliances.
+const OF_MODULES: &[i64] = &[
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_sendmmsg,
+    libc::SYS_memfd_create,
+];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -141,7 +177,7 @@ const ANY_ARGUMENTS: &[i64] = &[
     libc::SYS_gettimeofday,
 ];
 
-fn needed(listener: Option<BorrowedFd<'_>>) -> Result<Rules, seccompiler::Error> {
+fn needed(openings: Openings<'_>) -> Result<Rules, seccompiler::Error> {
     let mut rules: Rules = ANY_ARGUMENTS.iter().map(|number| (*number, Vec::new())).collect();
     let mut only = |number: i64, condition: SeccompCondition| {
         rules.insert(number, vec![SeccompRule::new(vec![condition])?]);
@@ -156,7 +192,11 @@ fn needed(listener: Option<BorrowedFd<'_>>) -> Result<Rules, seccompiler::Error>
     only(libc::SYS_tgkill, equal(0, rustix::process::getpid().as_raw_pid())?)?;
     // Names of threads.
     only(libc::SYS_prctl, equal(0, libc::PR_SET_NAME)?)?;
-    if let Some(listener) = listener {
+    if let Some(keeper) = openings.keeper {
+        // Sockets of new workers, and of nothing else.
+        only(libc::SYS_recvmsg, equal(0, keeper.as_raw_fd())?)?;
+    }
+    if let Some(listener) = openings.listener {
         // The next front, who it is, and whether it or a stop comes first.
         only(libc::SYS_accept4, equal(0, listener.as_raw_fd())?)?;
         only(libc::SYS_getsockopt, equal(2, libc::SO_PEERCRED)?)?;
@@ -185,7 +225,8 @@ mod tests {
     #[test]
     fn nothing_that_is_needed_ends_the_process() {
         let standard_input = rustix::stdio::stdin();
-        let needed = needed(Some(standard_input)).unwrap();
+        let openings = Openings { listener: Some(standard_input), keeper: Some(standard_input) };
+        let needed = needed(openings).unwrap();
         for number in FATAL {
             assert!(!needed.contains_key(number), "{number}");
         }

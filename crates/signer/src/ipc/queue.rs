@@ -101,6 +101,21 @@ impl<T> Queue<T> {
         self.not_empty.notify_one();
     }
 
+    /// Drops what waits.
+    pub(super) fn clear(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = std::mem::replace(&mut state.waiting, Waiting::new());
+        drop(state);
+        // Outside the lock.
+        drop(dropped);
+    }
+
+    /// Jobs that wait.
+    pub(super) fn len(&self) -> usize {
+        let waiting = &self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting;
+        waiting.interactive.len().saturating_add(waiting.batch.len())
+    }
+
     /// The next job, waiting for it; `None` once the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

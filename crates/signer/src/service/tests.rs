@@ -11,7 +11,7 @@ use sealwright_crypto::usage::{Purpose, Usage};
 
 use super::*;
 use crate::backend::software::Software;
-use crate::backend::{Backend as _, Failed, PrivateKey};
+use crate::backend::{Failed, PrivateKey, Trouble};
 use crate::opened::Component;
 use crate::public::PublicHalf;
 
@@ -51,13 +51,13 @@ struct Faulty {
 }
 
 impl PrivateKey for Faulty {
-    fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Failed> {
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Trouble> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         let mut raw = self.right.sign(digest)?;
         match self.fault {
             Slip::None => {}
             Slip::WrongLater if call < 2 => {}
-            Slip::Fails => return Err(Failed("the token was pulled out")),
+            Slip::Fails => return Err(Failed("the token was pulled out").into()),
             Slip::Empty => raw.clear(),
             Slip::Short => raw.truncate(63),
             Slip::Long => raw.push(0),
@@ -74,7 +74,7 @@ fn key(algorithm: KeyAlgorithm, fault: Slip) -> OpenKey {
     let make = || {
         let (numbers, secret) = Software.generate(algorithm).unwrap();
         let public = PublicHalf::new(KeyVersion::V4, 1_000_000_000, &numbers).unwrap();
-        let private = Software.open(&public, &secret).unwrap();
+        let private = Software.open_key(&public, &secret).unwrap();
         (public, private)
     };
     let (public, right) = make();

@@ -22,7 +22,7 @@ use sealwright_crypto::usage::{Purpose, Usage};
 use sealwright_proto::convert::batch::{Batch, Request, SealedKey, SignedItem, parse_outcomes};
 use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{
-    IMPORT_INFO, ImportKey, KeyMaterial, KeySpec, SignerCreate, SignerImport, SignerRenew,
+    IMPORT_INFO, ImportKey, KeyMaterial, KeySource, KeySpec, SignerCreate, SignerImport, SignerRenew,
 };
 use sealwright_proto::frame;
 use sealwright_proto::names::{KeyId, KeyName};
@@ -235,7 +235,7 @@ pub(crate) fn key_id(last: u8) -> KeyId {
 pub(crate) fn spec(algorithm: KeyAlgorithm) -> KeySpec {
     KeySpec {
         version: KeyVersion::V4,
-        algorithm,
+        source: KeySource::Software(algorithm),
         user_id: "Release <release@example.org>".to_owned(),
         valid_for_s: None,
         signing_subkey: false,

@@ -106,7 +106,7 @@ impl Run {
             Step::Done(place) => {
                 if place < self.places.len() {
                     let place = self.places.swap_remove(place);
-                    self.schedule.done(&place, Some(1_000));
+                    self.schedule.done(&place, Some(1_000), self.now);
                 }
             }
             Step::Pass(ms) => self.now += Duration::from_millis(ms),
@@ -150,7 +150,7 @@ impl Run {
                 let with_signer =
                     |place: &&Place| &*place.backend == backend && place.priority == length.priority;
                 assert_eq!(length.batches, self.places.iter().filter(with_signer).count());
-                assert!(length.batches <= batches_max(PROCESSORS) && length.groups <= PLACES);
+                assert!(length.batches <= batches_max(backend, PROCESSORS) && length.groups <= PLACES);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Run {
         }
         loop {
             for place in std::mem::take(&mut self.places) {
-                self.schedule.done(&place, None);
+                self.schedule.done(&place, None, self.now);
             }
             let (first, second) = (self.next(0), self.next(1));
             if !first && !second {
@@ -217,7 +217,7 @@ proptest! {
                 let number = client_of[&part.group];
                 served[number] += times(part.items, ALGORITHMS[clients[number].1].nominal_us().into());
             }
-            schedule.done(&place, None);
+            schedule.done(&place, None, now);
             let waiting = &schedule.lanes["software"].batch.waiting;
             if (0..clients.len()).any(|number| waiting.held_by(&number.to_string()).groups == 0) {
                 break;

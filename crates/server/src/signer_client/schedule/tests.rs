@@ -5,7 +5,6 @@
 use super::*;
 
 const RSA: KeyAlgorithm = KeyAlgorithm::Rsa(4096);
-const SOFTWARE: &str = "software";
 const PROCESSORS: usize = 2;
 /// Of one backend and priority.
 const HANDS: usize = 4;
@@ -65,7 +64,7 @@ fn a_lone_item_goes_next_whatever_another_client_has_queued() {
         let mut hands = fill_hands(&mut schedule, SOFTWARE, now);
         let lone = put(&mut schedule, &Ask { priority, ..ask("person", 1, now) }, now);
         assert!(schedule.next(SOFTWARE, now).outgoing.is_none(), "the signer has all that it may have");
-        schedule.done(&hands.remove(0).place, None);
+        schedule.done(&hands.remove(0).place, None, now);
         let next = schedule.next(SOFTWARE, now).outgoing.unwrap();
         assert_eq!(groups(&next)[0], lone);
     }
@@ -94,7 +93,7 @@ fn served(clients: &[(&str, u32, KeyAlgorithm)], batches: usize) -> HashMap<Grou
                 put_one(&mut schedule, &mut client_of, number);
             }
         }
-        schedule.done(&outgoing.place, None);
+        schedule.done(&outgoing.place, None, now);
     }
     served
 }
@@ -124,7 +123,7 @@ fn who_leaves_and_comes_back_gets_no_more_than_who_stays() {
             // Always gone before its next one comes.
             back = Some(put(&mut schedule, &ask("returns", 1, now), now));
         }
-        schedule.done(&outgoing.place, None);
+        schedule.done(&outgoing.place, None, now);
     }
     assert!((199..=201).contains(&returned), "{returned} of 400");
 }
@@ -157,10 +156,10 @@ fn what_waits_is_bounded_and_a_newcomer_finds_a_place() {
 
 #[test]
 fn what_is_with_the_signer_is_bounded_by_time() {
-    let (mut schedule, now) = schedule();
     let algorithms = [RSA, KeyAlgorithm::Rsa(2048), KeyAlgorithm::Rsa(8192), KeyAlgorithm::Ed25519];
     for (algorithm, items) in algorithms.into_iter().zip([1, 8, 1, 250]) {
-        let backend: Arc<str> = algorithm.to_string().into();
+        let backend: Arc<str> = SOFTWARE.into();
+        let (mut schedule, now) = self::schedule();
         for _ in 0..100 {
             let ask = Ask { algorithm, backend: Arc::clone(&backend), ..ask("a", 10, now) };
             put(&mut schedule, &ask, now);
@@ -183,7 +182,7 @@ fn a_large_group_crosses_in_parts_and_all_of_it_once() {
     while let Some(Outgoing { parts, place }) = schedule.next(SOFTWARE, now).outgoing {
         assert_eq!(parts, [Part { group: large, first: next, items: 1 }]);
         next += 1;
-        schedule.done(&place, None);
+        schedule.done(&place, None, now);
     }
     assert_eq!(next, 7);
     assert_eq!(length(&schedule, SOFTWARE, Priority::Batch).groups, 0);
@@ -296,7 +295,7 @@ fn a_backend_that_stands_still_fills_its_own_queue_and_places_alone() {
     let (mut schedule, now) = schedule();
     let stuck = Ask { backend: "pkcs11:stuck".into(), ..ask("a", 1, now) };
     put_many(&mut schedule, 500, &stuck, now);
-    assert_eq!(fill_hands(&mut schedule, "pkcs11:stuck", now).len(), HANDS);
+    assert_eq!(fill_hands(&mut schedule, "pkcs11:stuck", now).len(), BATCHES_OF_TOKEN);
     let refused = loop {
         if let Err(refused) = schedule.admit(&stuck, now) {
             break refused;
@@ -307,7 +306,7 @@ fn a_backend_that_stands_still_fills_its_own_queue_and_places_alone() {
         let id = put(&mut schedule, &ask("a", 1, now), now);
         let outgoing = schedule.next(SOFTWARE, now).outgoing.unwrap();
         assert_eq!(groups(&outgoing), [id]);
-        schedule.done(&outgoing.place, None);
+        schedule.done(&outgoing.place, None, now);
     }
     assert!(schedule.next("pkcs11:stuck", now).outgoing.is_none());
 }
@@ -319,7 +318,7 @@ fn a_slow_backend_is_known_as_slow() {
     for _ in 0..200 {
         put(&mut schedule, &slow, now);
         let outgoing = schedule.next("pkcs11:slow", now).outgoing.unwrap();
-        schedule.done(&outgoing.place, Some(300_000));
+        schedule.done(&outgoing.place, Some(300_000), now);
     }
     let soon = now + Duration::from_millis(100);
     let refused = schedule.admit(&Ask { deadline: soon, ..slow }, now);

@@ -1,0 +1,195 @@
+//! The keeper: a small process without a secret that the signer starts before it shuts itself in, since afterwards it can
+//! start nothing. It keeps one worker running for each token, hands the signer one end of each new worker's socket, and
+//! kills a worker when the signer says that it does not answer. It ends with the signer.
+
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use prost::Message as _;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use sealwright_proto::token_v1::{Kept, NewWorker, ToKeeper, to_keeper};
+
+use super::PACKET_BYTES_MAX;
+use crate::error::Error;
+use crate::process;
+
+/// The command by which the program starts the keeper, its socket as standard input.
+pub const KEEPER_COMMAND: &str = "token-keeper";
+/// The command by which the keeper starts a worker, its socket as standard input.
+pub const WORKER_COMMAND: &str = "token-worker";
+
+/// Pause before a worker that ended is started again; doubled each time, to [`PAUSE_MAX`].
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+/// The longest pause: so soon a token is noticed that was plugged in again.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// A worker that lived as long was no failure to start.
+const GOOD_LIFE: Duration = Duration::from_secs(10);
+/// How long workers may take to log out when the signer has gone; then they are killed.
+const END_MAX: Duration = Duration::from_secs(2);
+
+/// Keeps the workers until the signer closes the socket.
+///
+/// # Errors
+/// [`Error::Process`]; [`Error::Connection`] if the first message is none.
+pub fn token_keeper(signer: OwnedFd) -> Result<(), Error> {
+    process::harden_helper()?;
+    let failed = |source| Error::Process { action: "hear the signer", source };
+    let Some(to_keeper::Request::Keep(keep)) = receive(&signer).map_err(failed)? else { return Ok(()) };
+    let shared = Arc::new(Shared {
+        signer,
+        state: Mutex::default(),
+        over: Condvar::new(),
+        numbers: AtomicU64::new(0),
+    });
+    let mut threads = Vec::new();
+    for (token, kept) in keep.tokens.into_iter().enumerate() {
+        let shared = Arc::clone(&shared);
+        let index = u32::try_from(token).unwrap_or(u32::MAX);
+        let started =
+            std::thread::Builder::new().name(kept.name.clone()).spawn(move || shared.keep(index, &kept));
+        threads.push(started.map_err(|source| Error::Process { action: "start a thread", source })?);
+    }
+    while let Some(request) = receive(&shared.signer).map_err(failed)? {
+        match request {
+            to_keeper::Request::Kill(kill) => shared.kill(kill.worker),
+            to_keeper::Request::Keep(_) => break,
+        }
+    }
+    shared.end();
+    for thread in threads {
+        let _ = thread.join();
+    }
+    Ok(())
+}
+
+struct Shared {
+    signer: OwnedFd,
+    state: Mutex<State>,
+    /// Woken at the end.
+    over: Condvar,
+    numbers: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Worker number to a handle that stays its own, whatever becomes of the process id.
+    living: HashMap<u64, OwnedFd>,
+    over: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One worker after the other.
+    fn keep(&self, token: u32, kept: &Kept) {
+        let mut pause = PAUSE_FIRST;
+        while !self.state().over {
+            let started = Instant::now();
+            match self.start(token, kept) {
+                Ok((number, child)) => self.wait(number, child),
+                Err(error) => tracing::error!(backend = kept.name, %error, "no worker was started"),
+            }
+            pause = if started.elapsed() >= GOOD_LIFE { PAUSE_FIRST } else { pause };
+            // Waits; woken at the end.
+            drop(self.over.wait_timeout_while(self.state(), pause, |state| !state.over));
+            pause = pause.saturating_mul(2).min(PAUSE_MAX);
+        }
+    }
+
+    fn start(&self, token: u32, kept: &Kept) -> std::io::Result<(u64, Child)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        // The running file itself, even if another was installed over it meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg(WORKER_COMMAND)
+            .arg(&kept.name)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null());
+        command.envs(kept.environment.iter().map(|variable| (&variable.name, &variable.value)));
+        let child = command.spawn()?;
+        // Its copy of the worker's end goes with the command.
+        drop(command);
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| std::io::Error::other("a process without a number"))?;
+        let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        self.state().living.insert(number, handle);
+        if let Err(error) = send(&self.signer, &NewWorker { token, worker: number }, ours.as_fd()) {
+            // The signer has gone; its socket says so to us, too.
+            tracing::debug!(%error, "the signer did not take a worker");
+        }
+        Ok((number, child))
+    }
+
+    fn wait(&self, number: u64, mut child: Child) {
+        let status = child.wait();
+        self.state().living.remove(&number);
+        if !self.state().over {
+            let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+            tracing::warn!(worker = number, status, "the worker of a token has ended; another is started");
+        }
+    }
+
+    fn kill(&self, number: u64) {
+        if let Some(handle) = self.state().living.get(&number) {
+            let _ = rustix::process::pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+
+    /// Their sockets are closed: they leave by themselves, or are made to.
+    fn end(&self) {
+        self.state().over = true;
+        self.over.notify_all();
+        let until = Instant::now().checked_add(END_MAX);
+        loop {
+            let state = self.state();
+            if state.living.is_empty() {
+                return;
+            }
+            if until.is_none_or(|until| Instant::now() >= until) {
+                for handle in state.living.values() {
+                    let _ = rustix::process::pidfd_send_signal(handle, Signal::KILL);
+                }
+                return;
+            }
+            drop(state);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The next request of the signer; `None` when it has gone, or says what we do not know.
+fn receive(socket: &OwnedFd) -> std::io::Result<Option<to_keeper::Request>> {
+    let mut packet = vec![0; PACKET_BYTES_MAX];
+    let len = loop {
+        match rustix::net::recv(socket, packet.as_mut_slice(), RecvFlags::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            received => break received?.1,
+        }
+    };
+    let packet = packet.get(..len).filter(|packet| !packet.is_empty());
+    Ok(packet.and_then(|packet| ToKeeper::decode(packet).ok()).and_then(|message| message.request))
+}
+
+fn send(socket: &OwnedFd, message: &NewWorker, worker: BorrowedFd<'_>) -> std::io::Result<()> {
+    let bytes = message.encode_to_vec();
+    let descriptors = [worker];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        return Err(std::io::Error::other("no room for a descriptor"));
+    }
+    rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
