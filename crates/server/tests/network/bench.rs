@@ -83,6 +83,7 @@ impl Bench {
             valid_for_s: None,
             signing_subkey: false,
             openpgp_version: 4,
+            ..CreateKeyRequest::default()
         };
         KeysClient::new(bench.channel(&bench.config(&operator)).await).create(create).await.unwrap();
         bench

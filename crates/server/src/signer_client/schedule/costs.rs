@@ -48,6 +48,9 @@ pub(super) struct Width {
     last: Option<Instant>,
 }
 
+/// About so many batches are remembered: more than come back together.
+const WIDTH_MEMORY: u64 = 64;
+
 /// Less time than this tells nothing.
 const TIME_US_MIN: u64 = 50_000;
 
@@ -68,7 +71,7 @@ impl Width {
     pub(super) fn learn(&mut self, worked_us: u64, now: Instant, does_work_wait: bool) {
         if let Some(last) = self.last {
             let passed = now.saturating_duration_since(last).as_micros();
-            let forget = |us: u64| us.saturating_sub(us / MEMORY);
+            let forget = |us: u64| us.saturating_sub(us / WIDTH_MEMORY);
             self.work_us = forget(self.work_us).saturating_add(worked_us);
             self.time_us = forget(self.time_us).saturating_add(u64::try_from(passed).unwrap_or(u64::MAX));
         }
@@ -77,7 +80,6 @@ impl Width {
 }
 
 #[cfg(test)]
-#[expect(clippy::arithmetic_side_effects, reason = "tests")]
 mod tests {
     use std::time::Duration;
 
