@@ -142,7 +142,7 @@ pub(crate) struct Length {
 
 /// See the module.
 pub(super) struct Schedule {
-    processors: usize,
+    processors: u64,
     lanes: HashMap<Arc<str>, Lane>,
     groups: HashMap<GroupId, Group>,
     last_id: u64,
@@ -190,6 +190,8 @@ struct Queue {
     /// With the signer.
     batches: usize,
     us: u64,
+    /// When one of those was done, or the first of them left.
+    moved: Option<Instant>,
 }
 
 impl Lane {
@@ -216,7 +218,8 @@ impl Lane {
 
 impl Schedule {
     pub(super) fn new(processors: usize) -> Self {
-        Self { processors: processors.max(1), lanes: HashMap::new(), groups: HashMap::new(), last_id: 0 }
+        let processors = u64::try_from(processors).unwrap_or(u64::MAX).max(1);
+        Self { processors, lanes: HashMap::new(), groups: HashMap::new(), last_id: 0 }
     }
 
     /// A place for a group. It is to be given back by [`Self::withdraw`], or used by [`Self::enqueue`].
@@ -229,7 +232,7 @@ impl Schedule {
             return Err(Refused::Late);
         }
         self.forget_idle_lanes(&ask.backend);
-        let processors = u64::try_from(self.processors).unwrap_or(u64::MAX);
+        let processors = self.processors;
         let lane = self.lanes.entry(Arc::clone(&ask.backend)).or_default();
         let inline_us = inline_us(ask);
         let item_us = lane.costs.of(ask.algorithm).saturating_add(inline_us);
@@ -241,7 +244,7 @@ impl Schedule {
             Priority::Interactive | Priority::Batch => Priority::Batch,
         };
         let wait = Wait { lane, priority, ask, processors };
-        wait.check(us, left)?;
+        wait.check(us, left, now)?;
         if priority == Priority::Interactive {
             lane.allowances.spend(&ask.client, ask.weight, us, processors, now);
         }
@@ -305,6 +308,7 @@ impl Schedule {
         let queue = lane.queue_mut(place.priority);
         queue.batches = queue.batches.saturating_sub(1);
         queue.us = queue.us.saturating_sub(place.us);
+        queue.moved = Some(now);
         let does_work_wait =
             lane.interactive.waiting.held().groups > 0 || lane.batch.waiting.held().groups > 0;
         lane.width.learn(worked_us.unwrap_or(place.us), now, does_work_wait);
@@ -359,6 +363,9 @@ impl Schedule {
             return None;
         }
         let queue = self.lanes.get_mut(&backend)?.queue_mut(priority);
+        if queue.batches == 0 {
+            queue.moved = Some(now);
+        }
         queue.batches = queue.batches.saturating_add(1);
         queue.us = queue.us.saturating_add(room.us);
         Some(Outgoing { parts, place: room.place(backend, priority) })
@@ -439,7 +446,7 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    fn check(&self, us: u64, left: Duration) -> Result<(), Refused> {
+    fn check(&self, us: u64, left: Duration, now: Instant) -> Result<(), Refused> {
         let waiting = &self.lane.queue(self.priority).waiting;
         let free = PLACES.saturating_sub(waiting.held().groups);
         if waiting.held_by(&self.ask.client).groups >= free {
@@ -447,12 +454,19 @@ impl Wait<'_> {
             let wait = self.us(0) / 2;
             return Err(Refused::Full { come_again_ms: come_again_ms(wait) });
         }
-        let wait = Duration::from_micros(self.us(us));
+        let wait = Duration::from_micros(self.us(us)).saturating_add(self.stands_still(now));
         if wait > left {
             let more = u64::try_from(wait.saturating_sub(left).as_micros()).unwrap_or(u64::MAX);
             return Err(Refused::TooLong { wait, come_again_ms: come_again_ms(more) });
         }
         Ok(())
+    }
+
+    /// How long nothing has come back from the signer, which has all that it may have. It may take as long again.
+    fn stands_still(&self, now: Instant) -> Duration {
+        let queue = self.lane.queue(self.priority);
+        let moved = queue.moved.filter(|_| queue.batches >= batches_max(&self.ask.backend, self.processors));
+        moved.map_or(Duration::ZERO, |moved| now.saturating_duration_since(moved))
     }
 
     /// Microseconds until so much more of this client would be done, if nobody else came.
@@ -481,8 +495,9 @@ impl Wait<'_> {
 }
 
 /// Batches of one priority that this backend may have with the signer.
-fn batches_max(backend: &str, processors: usize) -> usize {
+fn batches_max(backend: &str, processors: u64) -> usize {
     if backend == SOFTWARE {
+        let processors = usize::try_from(processors).unwrap_or(usize::MAX);
         processors.saturating_mul(BATCHES_PER_PROCESSOR).max(BATCHES_MIN)
     } else {
         BATCHES_OF_TOKEN

@@ -150,7 +150,7 @@ impl Run {
                 let with_signer =
                     |place: &&Place| &*place.backend == backend && place.priority == length.priority;
                 assert_eq!(length.batches, self.places.iter().filter(with_signer).count());
-                assert!(length.batches <= batches_max(backend, PROCESSORS) && length.groups <= PLACES);
+                assert!(length.batches <= batches_max(backend, 2) && length.groups <= PLACES);
             }
         }
     }

@@ -312,6 +312,20 @@ fn a_backend_that_stands_still_fills_its_own_queue_and_places_alone() {
 }
 
 #[test]
+fn a_backend_that_has_not_moved_for_longer_than_a_group_has_time_refuses_it_at_once() {
+    let (mut schedule, now) = schedule();
+    let stuck = Ask { backend: "pkcs11:stuck".into(), ..ask("a", 1, now) };
+    put_many(&mut schedule, BATCHES_OF_TOKEN, &stuck, now);
+    let hands = fill_hands(&mut schedule, "pkcs11:stuck", now);
+    let later = now + Duration::from_secs(10);
+    let in_s = |seconds| Ask { deadline: later + Duration::from_secs(seconds), ..stuck.clone() };
+    assert!(matches!(schedule.admit(&in_s(9), later), Err(Refused::TooLong { .. })));
+    schedule.admit(&in_s(11), later).unwrap();
+    schedule.done(&hands[0].place, None, later);
+    schedule.admit(&in_s(9), later).unwrap();
+}
+
+#[test]
 fn a_slow_backend_is_known_as_slow() {
     let (mut schedule, now) = schedule();
     let slow = Ask { backend: "pkcs11:slow".into(), ..ask("a", 1, now) };
