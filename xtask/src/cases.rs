@@ -5,6 +5,7 @@ mod files;
 mod keys;
 mod rpm;
 mod stage;
+mod tokens;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,6 +26,7 @@ const CASES: &[(&str, Steps)] = &[
     ("file-odd-names", files::odd_names),
     ("future-clock", keys::future_clock),
     ("gpg-parallel-64", files::parallel_64),
+    ("hsm-sessions", tokens::sessions),
     ("key-expired-subkey-choice", keys::expired_subkey_choice),
     ("key-sha1-selfsig", keys::sha1_selfsig),
     ("key-subkey-only-secret", keys::subkey_only_secret),

@@ -28,6 +28,10 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/lib/python3/dist-packages/prometheus_client/parser.py", "python3-prometheus-client"),
     ("ps", "procps"),
     ("systemd-analyze", "systemd"),
+    ("softhsm2-util", "softhsm2"),
+    ("/usr/lib/softhsm/libsofthsm2.so", "softhsm2"),
+    ("pkcs11-tool", "opensc"),
+    ("cc", "gcc"),
 ];
 
 /// A verifier of OpenPGP version 6 (Sequoia, by its binding for Python): neither gpg 2.2 nor the sq of Debian 12 reads it.

@@ -20,5 +20,6 @@ pub mod pysequoia;
 pub mod rpm;
 pub mod sealwright;
 pub mod server;
+pub mod softhsm;
 pub mod tools;
 pub mod trace;

@@ -34,6 +34,11 @@ impl Stage {
         self.folder.path().join("work")
     }
 
+    /// The value of `SEALWRIGHT_HOME`.
+    pub(super) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
     /// A file of the case.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.work().join(name)
@@ -74,7 +79,7 @@ impl Stage {
     fn environment(&self, command: &mut Command) {
         command
             .current_dir(self.work())
-            .env("SEALWRIGHT_HOME", self.folder.path().join("home"))
+            .env("SEALWRIGHT_HOME", self.home())
             .env_remove("SEALWRIGHT_KEY")
             .env_remove("SEALWRIGHT_SERVER");
     }

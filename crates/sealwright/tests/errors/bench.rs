@@ -170,8 +170,18 @@ database.commit()
     }
 
     pub(crate) async fn create_for(&self, name: &str, valid_for_s: Option<u64>) -> Result<(), Status> {
+        self.create_on(name, valid_for_s, "").await
+    }
+
+    pub(crate) async fn create_on(
+        &self,
+        name: &str,
+        valid_for_s: Option<u64>,
+        token: &str,
+    ) -> Result<(), Status> {
         let create = CreateKeyRequest {
             name: name.to_owned(),
+            token: token.to_owned(),
             algorithm: "ed25519".to_owned(),
             user_id: "Test <test@example.org>".to_owned(),
             valid_for_s,

@@ -85,6 +85,8 @@ pub(crate) async fn meet(code: Code) -> Result<Met, &'static str> {
             restarted(|stand| fs::remove_file(stand.root().join("root.key")).unwrap()).await
         }
         Code::StoreMismatch => restarted(|stand| fs::remove_dir_all(stand.root()).unwrap()).await,
+        Code::TokenGone | Code::TokenSilent => token_trouble(code).await,
+        Code::TokenRefused => token_refused().await,
         Code::SignerGone => signer_gone().await,
         Code::Overloaded => overloaded().await,
         Code::DeadlineExceeded => deadline_exceeded().await,
@@ -334,6 +336,23 @@ async fn broken_machine(code: Code) -> Met {
     let bench = Bench::start().await;
     bench.stand.kill_and_fail(code);
     signing(&bench).await
+}
+
+/// By a stand-in: a token needs a module, and a hand that pulls it out (`tests/tokens.rs` has both).
+async fn token_trouble(code: Code) -> Met {
+    let bench = Bench::start().await;
+    bench.stand.on_sign(move || {
+        Act::Answer(Box::new(Response::Failure(Fault::new(code, "token hsm1: its worker ended").into())))
+    });
+    signing(&bench).await
+}
+
+async fn token_refused() -> Met {
+    let bench = Bench::start().await;
+    let status = bench.create_on("new", None, "hsm1").await.unwrap_err();
+    let arguments = ["key", "create", "new", "--token", "hsm1"];
+    let command = bench.command(&bench.client("admin"), &arguments);
+    called(status, Command::Ran(command))
 }
 
 async fn signer_gone() -> Met {

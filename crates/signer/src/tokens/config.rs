@@ -59,7 +59,7 @@ pub(crate) struct Settings {
 /// Why it cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Wrong {
-    #[error(transparent)]
+    #[error("{}", one_line(.0))]
     Syntax(#[from] toml::de::Error),
     #[error("it is not UTF-8")]
     NotText,
@@ -71,6 +71,10 @@ enum Wrong {
     TooMany(usize),
     #[error("token {token}: {rule}")]
     Rule { token: String, rule: &'static str },
+}
+
+fn one_line(error: &toml::de::Error) -> String {
+    error.message().replace(char::is_control, " ")
 }
 
 #[derive(Deserialize)]

@@ -135,8 +135,14 @@ impl Shared {
         let status = child.wait();
         self.state().living.remove(&number);
         if !self.state().over {
-            let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-            tracing::warn!(worker = number, status, "the worker of a token has ended; another is started");
+            match status {
+                // It has said why, or its signer has gone.
+                Ok(status) if status.success() => tracing::debug!(worker = number, "a worker has ended"),
+                Ok(status) => {
+                    tracing::warn!(worker = number, %status, "the worker of a token died; another is started")
+                }
+                Err(error) => tracing::error!(worker = number, %error, "a worker is lost sight of"),
+            }
         }
     }
 
