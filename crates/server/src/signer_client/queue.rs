@@ -7,7 +7,7 @@ use sealwright_proto::convert::batch::{Batch, Request, SealedKey, SignedItem, pa
 use sealwright_proto::convert::group::Priority;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::status::{Code, Fault};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::schedule::{Ask, GroupId, Length, Outgoing, Part, Place, Refused, Schedule};
@@ -18,10 +18,16 @@ use crate::metrics::Histogram;
 const COUNTED_MAX: usize = 256;
 
 #[derive(Clone)]
-pub(super) struct Queue(Arc<Shared>);
+pub(super) struct Queue {
+    shared: Arc<Shared>,
+    /// When the last clone is gone, nothing is waited for any more, so that the socket to the signer is closed.
+    _open: Arc<watch::Sender<()>>,
+}
 
 struct Shared {
     link: Link,
+    /// Ends with the last [`Queue`].
+    open: watch::Receiver<()>,
     /// Held for as long as a batch is chosen, never across a wait.
     state: Mutex<State>,
 }
@@ -71,14 +77,16 @@ impl Queue {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let state =
             State { schedule: Schedule::new(processors), waiting: HashMap::new(), waits: HashMap::new() };
-        Self(Arc::new(Shared { link, state: Mutex::new(state) }))
+        let (open, receiver) = watch::channel(());
+        let shared = Arc::new(Shared { link, open: receiver, state: Mutex::new(state) });
+        Self { shared, _open: Arc::new(open) }
     }
 
     /// A place, taken before anything is written down for the group.
     pub(super) fn turn(&self, ask: &Ask) -> Result<Turn, Fault> {
-        let admitted = self.0.state().schedule.admit(ask, Instant::now());
+        let admitted = self.shared.state().schedule.admit(ask, Instant::now());
         let id = admitted.map_err(refusal)?;
-        Ok(Turn { shared: Arc::clone(&self.0), id, backend: Arc::clone(&ask.backend) })
+        Ok(Turn { shared: Arc::clone(&self.shared), id, backend: Arc::clone(&ask.backend) })
     }
 
     /// Waits for the signatures. When the client goes away before any item has left for the signer, the group leaves.
@@ -90,8 +98,8 @@ impl Queue {
     ) -> Result<Signed, Fault> {
         let (reply, answer) = oneshot::channel();
         let deadline = job.deadline;
-        self.0.enqueue(turn.id, job, reply);
-        self.0.send_what_fits(&turn.backend);
+        self.shared.enqueue(turn.id, job, reply);
+        self.shared.send_what_fits(&turn.backend);
         let answered = async { answer.await.map_err(|_| gone())? };
         let answered = tokio::time::timeout_at(deadline, answered);
         tokio::pin!(answered);
@@ -110,7 +118,7 @@ impl Queue {
 
     /// All queues.
     pub(super) fn now(&self) -> Vec<QueueNow> {
-        let state = self.0.state();
+        let state = self.shared.state();
         let lengths = state.schedule.lengths().into_iter();
         let now = lengths.map(|length| {
             let waits = state.waits.get(&length.backend).map(Arc::clone);
@@ -174,7 +182,13 @@ impl Shared {
     async fn send(self: Arc<Self>, sending: Sending) {
         let Sending { batch, parts, place, deadline } = sending;
         let items = batch.requests.len();
-        let answer = self.link.ask_to_sign(batch, deadline).await;
+        let mut open = self.open.clone();
+        let answer = tokio::select! {
+            biased;
+            answer = self.link.ask_to_sign(batch, deadline) => answer,
+            // Everybody who waited is gone, too.
+            _ = open.changed() => return,
+        };
         let (worked_us, outcomes) = match answer {
             Ok(Response::Sign(result)) => {
                 ((result.worked_us > 0).then_some(result.worked_us), parse_outcomes(result, items))

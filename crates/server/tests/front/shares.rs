@@ -132,3 +132,19 @@ async fn a_client_that_takes_all_it_can_is_refused_at_once_and_another_is_served
         assert_eq!(fault.code, Code::Overloaded);
     }
 }
+
+#[tokio::test]
+async fn a_front_that_ends_closes_the_socket_also_when_a_batch_was_never_answered() {
+    let (alive, ended) = mpsc::channel::<()>();
+    let bench = Bench::start_patient(Box::new(move |_, _| {
+        let _held_by_the_signer = &alive;
+        Act::Forget
+    }))
+    .await;
+    bench.create("release").await;
+    let quick = Group { deadline_ms: 200, ..group("release", &[b"x"]) };
+    assert_eq!(failure(&bench.sign(&quick).await).code, Code::DeadlineExceeded);
+    drop(bench);
+    let waited = tokio::task::spawn_blocking(move || ended.recv_timeout(Duration::from_secs(60))).await;
+    assert_eq!(waited.unwrap(), Err(mpsc::RecvTimeoutError::Disconnected), "the signer saw the end");
+}
