@@ -7,6 +7,7 @@
 
 pub mod batch;
 pub mod group;
+mod key_source;
 pub mod keys;
 pub mod salts;
 

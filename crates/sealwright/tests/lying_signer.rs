@@ -107,6 +107,7 @@ fn new_key(name: &str) -> NewKey {
         valid_for_s: None,
         signing_subkey: false,
         version: KeyVersion::V4,
+        token: None,
     }
 }
 

@@ -364,20 +364,17 @@ impl Token {
     fn refuse_pin(&self, failure: &WorkerFailure) {
         let fault = pin_refused(self.name(), &failure.message);
         tracing::error!(backend = %self.name(), "{fault}");
-        {
-            let mut state = self.state();
-            state.pin_refused = true;
-            state.worker = None;
-            state.give_up(&fault);
-            state.down = Some(fault);
-            self.changed.notify_all();
-        }
+        // Before anybody is told: who hears of it may end this process.
         if let Err(error) = refused::add(&self.directory, &self.settings.state) {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "the refusal of the PIN is not remembered"
-            );
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "the refusal of the PIN is not remembered");
         }
+        let mut state = self.state();
+        state.pin_refused = true;
+        state.worker = None;
+        state.give_up(&fault);
+        state.down = Some(fault);
+        self.changed.notify_all();
     }
 
     /// It cannot be used, for now.
@@ -484,3 +481,6 @@ fn attend(keeper: &Keeper, tokens: &[Arc<Token>]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

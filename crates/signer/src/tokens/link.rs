@@ -73,7 +73,12 @@ impl Keeper {
         }
     }
 
-    fn send(&self, request: to_keeper::Request) -> std::io::Result<()> {
+    #[cfg(test)]
+    pub(super) const fn of(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+
+    pub(super) fn send(&self, request: to_keeper::Request) -> std::io::Result<()> {
         let packet = ToKeeper { request: Some(request) }.encode_to_vec();
         if packet.len() > PACKET_BYTES_MAX {
             return Err(std::io::Error::other("the names and environments of the tokens are too long"));
@@ -101,9 +106,9 @@ impl Keeper {
         if received == 0 {
             return Ok(None);
         }
-        let descriptor = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
+        let descriptor = control.drain().find_map(|message| {
+            let RecvAncillaryMessage::ScmRights(mut descriptors) = message else { return None };
+            descriptors.next()
         });
         let message = NewWorker::decode(bytes.get(..received).unwrap_or_default()).ok();
         let (Some(message), Some(descriptor)) = (message, descriptor) else {

@@ -3,6 +3,7 @@
 //! many sessions as it may have open, a thread each (`pool.rs`). When the token or the module fails for good, it ends, and
 //! the keeper starts another; nothing is forked after the module was loaded, which modules do not survive.
 
+mod described;
 mod module;
 mod pool;
 mod walls;

@@ -9,26 +9,19 @@ use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::error::{Error as Ck, RvError};
 use cryptoki::mechanism::Mechanism;
 use cryptoki::mechanism::eddsa::{EddsaParams, EddsaSignatureScheme};
-use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
+use cryptoki::object::{Attribute, ObjectClass, ObjectHandle};
 use cryptoki::session::{Session, UserType};
 use cryptoki::slot::{Slot, TokenInfo};
 use cryptoki::types::RawAuthPin;
-use sealwright_proto::token_v1::found_key::Public;
 use sealwright_proto::token_v1::from_worker::Response;
 use sealwright_proto::token_v1::to_worker::Request;
-use sealwright_proto::token_v1::{
-    Failed, FoundKey, Generate, Mechanism as Asked, Object, RsaPublic, Sign, Start,
-};
+use sealwright_proto::token_v1::{Failed, FoundKey, Generate, Mechanism as Asked, Object, Sign, Start};
 
+use super::described::{Described, ED25519_OID};
 use crate::secret::Secret;
 
 /// Handles of keys that are kept; more are found anew.
 const HANDLES_MAX: usize = 1024;
-/// Bytes of an attribute that is taken: an RSA-8192 modulus has 1,024.
-const ATTRIBUTE_BYTES_MAX: usize = 2048;
-/// Ed25519 as an object identifier (RFC 8410 section 3), and as the name that PKCS #11 3.0 also allows (section 2.3.10).
-const ED25519_OID: &[u8] = &[0x06, 0x03, 0x2b, 0x65, 0x70];
-const ED25519_NAME: &[u8] = b"\x13\x0cedwards25519";
 /// 65537.
 const PUBLIC_EXPONENT: [u8; 3] = [1, 0, 1];
 
@@ -47,38 +40,51 @@ impl Trouble {
         Self { kind: Failed::Gone, message: message.into(), no_session: false, unclear: false }
     }
 
-    fn refused(message: impl Into<String>) -> Self {
+    pub(super) fn refused(message: impl Into<String>) -> Self {
         Self { kind: Failed::Refused, ..Self::gone(message) }
     }
 
     /// PKCS #11 version 2.40 section 5.1.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "a hundred codes of others; new ones are refusals")]
     fn of(error: &Ck) -> Self {
         let Ck::Pkcs11(code, function) = error else { return Self::refused(error.to_string()) };
         let message = format!("{function}: {code:?}");
+        if PIN_REFUSED.contains(code) {
+            return Self { kind: Failed::Pin, ..Self::gone(message) };
+        }
         match code {
-            RvError::PinIncorrect
-            | RvError::PinInvalid
-            | RvError::PinLenRange
-            | RvError::PinExpired
-            | RvError::PinLocked
-            | RvError::UserPinNotInitialized => Self { kind: Failed::Pin, ..Self::gone(message) },
-            RvError::DeviceRemoved
-            | RvError::DeviceError
-            | RvError::DeviceMemory
-            | RvError::HostMemory
-            | RvError::TokenNotPresent
-            | RvError::TokenNotRecognized
-            | RvError::SlotIdInvalid
-            | RvError::CryptokiNotInitialized
-            | RvError::SessionHandleInvalid
-            | RvError::SessionClosed
-            | RvError::UserNotLoggedIn => Self::gone(message),
             RvError::SessionCount => Self { no_session: true, ..Self::gone(message) },
             RvError::GeneralError | RvError::FunctionFailed => Self { unclear: true, ..Self::gone(message) },
+            code if GONE.contains(code) => Self::gone(message),
             _ => Self::refused(message),
         }
     }
 }
+
+/// The token refuses the PIN, and counts.
+const PIN_REFUSED: [RvError; 6] = [
+    RvError::PinIncorrect,
+    RvError::PinInvalid,
+    RvError::PinLenRange,
+    RvError::PinExpired,
+    RvError::PinLocked,
+    RvError::UserPinNotInitialized,
+];
+
+/// Nothing can be done in this process any more.
+const GONE: [RvError; 11] = [
+    RvError::DeviceRemoved,
+    RvError::DeviceError,
+    RvError::DeviceMemory,
+    RvError::HostMemory,
+    RvError::TokenNotPresent,
+    RvError::TokenNotRecognized,
+    RvError::SlotIdInvalid,
+    RvError::CryptokiNotInitialized,
+    RvError::SessionHandleInvalid,
+    RvError::SessionClosed,
+    RvError::UserNotLoggedIn,
+];
 
 /// What can be mended at once.
 enum Mend {
@@ -88,6 +94,7 @@ enum Mend {
 }
 
 impl Mend {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "of a hundred codes, these")]
     fn of(error: &Ck) -> Option<Self> {
         let Ck::Pkcs11(code, _) = error else { return None };
         match code {
@@ -99,7 +106,10 @@ impl Mend {
     }
 }
 
-type Outcome<T> = Result<T, Trouble>;
+pub(super) type Outcome<T> = Result<T, Trouble>;
+
+/// CKA_ID and CKA_LABEL.
+type Name = (Vec<u8>, Vec<u8>);
 
 /// A loaded module with its token.
 pub(super) struct Module {
@@ -109,7 +119,7 @@ pub(super) struct Module {
     pin: Secret,
     /// All sessions of a process share one login (PKCS #11 section 5.6.8).
     logged_in: Mutex<bool>,
-    handles: Mutex<HashMap<(Vec<u8>, Vec<u8>), ObjectHandle>>,
+    handles: Mutex<HashMap<Name, ObjectHandle>>,
     open: AtomicUsize,
 }
 
@@ -364,120 +374,6 @@ impl Module {
     }
 }
 
-/// The attributes of a private key that matter.
-#[derive(Default)]
-struct Described {
-    id: Vec<u8>,
-    label: Vec<u8>,
-    kind: Option<KeyType>,
-    modulus: Vec<u8>,
-    exponent: Vec<u8>,
-    asks_each_time: bool,
-    warnings: Vec<String>,
-}
-
-impl Described {
-    fn read(session: &Session, handle: ObjectHandle) -> Result<Self, Ck> {
-        let wanted = [
-            AttributeType::Id,
-            AttributeType::Label,
-            AttributeType::KeyType,
-            AttributeType::Modulus,
-            AttributeType::PublicExponent,
-            AttributeType::AlwaysAuthenticate,
-            AttributeType::Extractable,
-            AttributeType::Sensitive,
-        ];
-        let mut key = Self::default();
-        for attribute in session.get_attributes(handle, &wanted)? {
-            match attribute {
-                Attribute::Id(id) => key.id = bounded(id),
-                Attribute::Label(label) => key.label = bounded(label),
-                Attribute::KeyType(kind) => key.kind = Some(kind),
-                Attribute::Modulus(modulus) => key.modulus = bounded(modulus),
-                Attribute::PublicExponent(exponent) => key.exponent = bounded(exponent),
-                Attribute::AlwaysAuthenticate(asks) => key.asks_each_time = asks,
-                Attribute::Extractable(true) => {
-                    key.warnings.push("it can be exported from the token".to_owned())
-                }
-                Attribute::Sensitive(false) => {
-                    key.warnings.push("it can be read from the token in clear".to_owned())
-                }
-                _ => {}
-            }
-        }
-        Ok(key)
-    }
-
-    /// Of an RSA key the private object has it; of others the public one with the same id.
-    fn public(&self, session: &Session) -> Outcome<Result<Public, Ck>> {
-        if self.asks_each_time {
-            return Err(Trouble::refused(
-                "the key asks for a PIN at each signature (CKA_ALWAYS_AUTHENTICATE)",
-            ));
-        }
-        match self.kind {
-            Some(KeyType::RSA) if !self.modulus.is_empty() && !self.exponent.is_empty() => {
-                let rsa = RsaPublic { modulus: self.modulus.clone(), exponent: self.exponent.clone() };
-                Ok(Ok(Public::Rsa(rsa)))
-            }
-            Some(KeyType::RSA) => self.public_object(session, |session, handle| {
-                let wanted = [AttributeType::Modulus, AttributeType::PublicExponent];
-                let mut rsa = RsaPublic::default();
-                for attribute in session.get_attributes(handle, &wanted)? {
-                    match attribute {
-                        Attribute::Modulus(modulus) => rsa.modulus = bounded(modulus),
-                        Attribute::PublicExponent(exponent) => rsa.exponent = bounded(exponent),
-                        _ => {}
-                    }
-                }
-                Ok(Some(Public::Rsa(rsa)))
-            }),
-            Some(KeyType::EC_EDWARDS) => self.public_object(session, |session, handle| {
-                let mut point = None;
-                let mut is_ed25519 = false;
-                for attribute in
-                    session.get_attributes(handle, &[AttributeType::EcParams, AttributeType::EcPoint])?
-                {
-                    match attribute {
-                        Attribute::EcParams(curve) => {
-                            is_ed25519 = curve == ED25519_OID || curve == ED25519_NAME;
-                        }
-                        Attribute::EcPoint(bytes) => point = ed25519_point(&bytes),
-                        _ => {}
-                    }
-                }
-                Ok(point.filter(|_| is_ed25519).map(Public::Ed25519))
-            }),
-            _ => Err(Trouble::refused("it is neither an RSA nor an Ed25519 key")),
-        }
-    }
-
-    fn public_object(
-        &self,
-        session: &Session,
-        read: impl FnOnce(&Session, ObjectHandle) -> Result<Option<Public>, Ck>,
-    ) -> Outcome<Result<Public, Ck>> {
-        // A pair has one id; without one, one label.
-        let label = if self.id.is_empty() { self.label.clone() } else { Vec::new() };
-        let same = Object { id: self.id.clone(), label };
-        let found = match session.find_objects(&template(ObjectClass::PUBLIC_KEY, &same)) {
-            Ok(found) => found,
-            Err(error) => return Ok(Err(error)),
-        };
-        let [handle] = found.as_slice() else {
-            let message =
-                format!("there is not exactly one public key {} beside the private one", shown(&same));
-            return Err(Trouble::refused(message));
-        };
-        match read(session, *handle) {
-            Ok(Some(public)) => Ok(Ok(public)),
-            Ok(None) => Err(Trouble::refused("its public key is not one of Ed25519")),
-            Err(error) => Ok(Err(error)),
-        }
-    }
-}
-
 fn find_token(context: &Pkcs11, start: &Start) -> Outcome<(Slot, TokenInfo)> {
     let slots = context.get_slots_with_token().map_err(|error| Trouble::of(&error))?;
     let mut found = Vec::new();
@@ -498,7 +394,7 @@ fn find_token(context: &Pkcs11, start: &Start) -> Outcome<(Slot, TokenInfo)> {
     }
 }
 
-fn template(class: ObjectClass, object: &Object) -> Vec<Attribute> {
+pub(super) fn template(class: ObjectClass, object: &Object) -> Vec<Attribute> {
     let mut template = vec![Attribute::Class(class), Attribute::Token(true)];
     if !object.id.is_empty() {
         template.push(Attribute::Id(object.id.clone()));
@@ -509,35 +405,14 @@ fn template(class: ObjectClass, object: &Object) -> Vec<Attribute> {
     template
 }
 
-fn shown(object: &Object) -> String {
+pub(super) fn shown(object: &Object) -> String {
     let id = sealwright_crypto::digest::to_hex(&object.id);
     format!("(label {:?}, id {id})", String::from_utf8_lossy(&object.label))
-}
-
-/// Longer ones are those of no key that is used here, and are refused by what they no longer are.
-fn bounded(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.truncate(ATTRIBUTE_BYTES_MAX);
-    bytes
-}
-
-/// DER: an OCTET STRING (PKCS #11 3.0 section 2.3.5), or the bare point, as some modules have it.
-fn ed25519_point(bytes: &[u8]) -> Option<Vec<u8>> {
-    let point = bytes.strip_prefix(&[0x04, 0x20]).filter(|point| point.len() == 32).unwrap_or(bytes);
-    (point.len() == 32).then(|| point.to_vec())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_point_is_taken_wrapped_or_bare_and_in_no_other_length() {
-        let point = [7; 32];
-        assert_eq!(ed25519_point(&point).unwrap(), point);
-        assert_eq!(ed25519_point(&[[4, 32].as_slice(), &point].concat()).unwrap(), point);
-        assert!(ed25519_point(&[7; 31]).is_none());
-        assert!(ed25519_point(&[[4, 33].as_slice(), &[7; 33]].concat()).is_none());
-    }
 
     #[test]
     fn a_refused_pin_is_told_from_a_token_that_is_gone_and_from_one_that_does_not_do_this() {
