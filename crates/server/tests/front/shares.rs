@@ -37,12 +37,15 @@ async fn a_backend_that_stands_still_delays_no_other_also_when_nobody_waits_for_
     let groups = |key: &str, deadline_ms| -> Vec<Group> {
         (0..60_u8).map(|n| Group { deadline_ms, ..group(key, &[&[n]]) }).collect()
     };
-    for _ in 0..2 {
-        let (token, software) = (groups("token", 1_500), groups("software", 20_000));
+    // In the second round it has stood still for longer than they have time: they are told at once.
+    let rounds: [(u32, &[Code]); 2] =
+        [(1_500, &[Code::DeadlineExceeded, Code::Overloaded]), (1_000, &[Code::Overloaded])];
+    for (deadline_ms, codes) in rounds {
+        let (token, software) = (groups("token", deadline_ms), groups("software", 20_000));
         let begun = Instant::now();
         let (token, software) = tokio::join!(bench.sign_all(&token), bench.sign_all(&software));
         for answer in &token {
-            assert_eq!(failure(answer).code, Code::DeadlineExceeded);
+            assert!(codes.contains(&failure(answer).code), "{answer:?}");
         }
         assert!(software.iter().all(|answer| signatures(answer).len() == 1));
         assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
