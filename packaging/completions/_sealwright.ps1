@@ -36,6 +36,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Run a server: the process with the network and the process with the keys, started again when they end')
             [CompletionResult]::new('front', 'front', [CompletionResultType]::ParameterValue, 'The process with the network; started by serve, or by a service manager')
             [CompletionResult]::new('signer', 'signer', [CompletionResultType]::ParameterValue, 'The process that holds the keys; started by the others, with its socket as standard input')
+            [CompletionResult]::new('token-keeper', 'token-keeper', [CompletionResultType]::ParameterValue, 'Keeps the processes running that work with tokens; started by the signer, with its socket as standard input')
+            [CompletionResult]::new('token-worker', 'token-worker', [CompletionResultType]::ParameterValue, 'The process that loads the module of a token; started by the keeper, with its socket as standard input')
             [CompletionResult]::new('generate', 'generate', [CompletionResultType]::ParameterValue, 'Write man pages and shell completions')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
@@ -73,6 +75,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--algorithm', '--algorithm', [CompletionResultType]::ParameterName, 'Key algorithm')
             [CompletionResult]::new('--uid', '--uid', [CompletionResultType]::ParameterName, 'OpenPGP user id, `Name <mail>`; default: the key''s name')
             [CompletionResult]::new('--expires', '--expires', [CompletionResultType]::ParameterName, 'Valid for: 90d, 12w, 18m, 2y, never')
+            [CompletionResult]::new('--token', '--token', [CompletionResultType]::ParameterName, 'Make it on this token of the installation (tokens.toml beside the root key); it never leaves it')
             [CompletionResult]::new('--openpgp', '--openpgp', [CompletionResultType]::ParameterName, 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it')
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
@@ -120,11 +123,17 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
         'sealwright;key;import' {
             [CompletionResult]::new('--passphrase-file', '--passphrase-file', [CompletionResultType]::ParameterName, 'File whose first line is the passphrase')
             [CompletionResult]::new('--subkey', '--subkey', [CompletionResultType]::ParameterName, 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now')
+            [CompletionResult]::new('--token', '--token', [CompletionResultType]::ParameterName, 'Take over a key that is on this token of the installation (tokens.toml beside the root key): it gets a new OpenPGP certificate, and stays where it is')
+            [CompletionResult]::new('--object', '--object', [CompletionResultType]::ParameterName, 'Label of the key on the token (CKA_LABEL)')
+            [CompletionResult]::new('--id', '--id', [CompletionResultType]::ParameterName, 'Id of the key on the token (CKA_ID), in hexadecimal')
+            [CompletionResult]::new('--uid', '--uid', [CompletionResultType]::ParameterName, 'OpenPGP user id of its certificate, `Name <mail>`; default: the key''s name')
+            [CompletionResult]::new('--expires', '--expires', [CompletionResultType]::ParameterName, 'Its certificate is valid for: 90d, 12w, 18m, 2y, never (the default)')
+            [CompletionResult]::new('--openpgp', '--openpgp', [CompletionResultType]::ParameterName, 'Version of its OpenPGP certificate: v4 (the default) or v6')
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
-            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
-            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
@@ -333,6 +342,22 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
         }
+        'sealwright;token-keeper' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;token-worker' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
         'sealwright;generate' {
             [CompletionResult]::new('--man', '--man', [CompletionResultType]::ParameterName, 'Directory for the man pages (sealwright.1, sealwright-sign.1, ...)')
             [CompletionResult]::new('--completions', '--completions', [CompletionResultType]::ParameterName, 'Directory for the completions of every shell')
@@ -354,6 +379,8 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Run a server: the process with the network and the process with the keys, started again when they end')
             [CompletionResult]::new('front', 'front', [CompletionResultType]::ParameterValue, 'The process with the network; started by serve, or by a service manager')
             [CompletionResult]::new('signer', 'signer', [CompletionResultType]::ParameterValue, 'The process that holds the keys; started by the others, with its socket as standard input')
+            [CompletionResult]::new('token-keeper', 'token-keeper', [CompletionResultType]::ParameterValue, 'Keeps the processes running that work with tokens; started by the signer, with its socket as standard input')
+            [CompletionResult]::new('token-worker', 'token-worker', [CompletionResultType]::ParameterValue, 'The process that loads the module of a token; started by the keeper, with its socket as standard input')
             [CompletionResult]::new('generate', 'generate', [CompletionResultType]::ParameterValue, 'Write man pages and shell completions')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
@@ -418,6 +445,12 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;help;signer' {
+            break
+        }
+        'sealwright;help;token-keeper' {
+            break
+        }
+        'sealwright;help;token-worker' {
             break
         }
         'sealwright;help;generate' {

@@ -49,6 +49,12 @@ _sealwright() {
             sealwright,strip)
                 cmd="sealwright__subcmd__strip"
                 ;;
+            sealwright,token-keeper)
+                cmd="sealwright__subcmd__token__subcmd__keeper"
+                ;;
+            sealwright,token-worker)
+                cmd="sealwright__subcmd__token__subcmd__worker"
+                ;;
             sealwright,verify)
                 cmd="sealwright__subcmd__verify"
                 ;;
@@ -84,6 +90,12 @@ _sealwright() {
                 ;;
             sealwright__subcmd__help,strip)
                 cmd="sealwright__subcmd__help__subcmd__strip"
+                ;;
+            sealwright__subcmd__help,token-keeper)
+                cmd="sealwright__subcmd__help__subcmd__token__subcmd__keeper"
+                ;;
+            sealwright__subcmd__help,token-worker)
+                cmd="sealwright__subcmd__help__subcmd__token__subcmd__worker"
                 ;;
             sealwright__subcmd__help,verify)
                 cmd="sealwright__subcmd__help__subcmd__verify"
@@ -173,7 +185,7 @@ _sealwright() {
 
     case "${cmd}" in
         sealwright)
-            opts="-h -V --json --help --version demo key sign verify strip inspect init serve front signer generate help"
+            opts="-h -V --json --help --version demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -253,7 +265,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help)
-            opts="demo key sign verify strip inspect init serve front signer generate help"
+            opts="demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -532,6 +544,34 @@ _sealwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sealwright__subcmd__help__subcmd__token__subcmd__keeper)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__token__subcmd__worker)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sealwright__subcmd__help__subcmd__verify)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -633,7 +673,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__create)
-            opts="-h -V --algorithm --uid --expires --signing-subkey --openpgp --server --config --json --help --version"
+            opts="-h -V --algorithm --uid --expires --token --signing-subkey --openpgp --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -648,6 +688,10 @@ _sealwright() {
                     return 0
                     ;;
                 --expires)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -889,7 +933,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__import)
-            opts="-h -V --passphrase-file --subkey --server --config --json --help --version"
+            opts="-h -V --passphrase-file --subkey --token --object --id --uid --expires --openpgp --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -901,6 +945,30 @@ _sealwright() {
                     ;;
                 --subkey)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --object)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --id)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --uid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expires)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --openpgp)
+                    COMPREPLY=($(compgen -W "v4 v6" -- "${cur}"))
                     return 0
                     ;;
                 --server)
@@ -1141,6 +1209,34 @@ _sealwright() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__token__subcmd__keeper)
+            opts="-h -V --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__token__subcmd__worker)
+            opts="-h -V --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

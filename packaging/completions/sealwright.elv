@@ -33,6 +33,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand serve 'Run a server: the process with the network and the process with the keys, started again when they end'
             cand front 'The process with the network; started by serve, or by a service manager'
             cand signer 'The process that holds the keys; started by the others, with its socket as standard input'
+            cand token-keeper 'Keeps the processes running that work with tokens; started by the signer, with its socket as standard input'
+            cand token-worker 'The process that loads the module of a token; started by the keeper, with its socket as standard input'
             cand generate 'Write man pages and shell completions'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -67,6 +69,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --algorithm 'Key algorithm'
             cand --uid 'OpenPGP user id, `Name <mail>`; default: the key''s name'
             cand --expires 'Valid for: 90d, 12w, 18m, 2y, never'
+            cand --token 'Make it on this token of the installation (tokens.toml beside the root key); it never leaves it'
             cand --openpgp 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it'
             cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
             cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
@@ -110,11 +113,17 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;key;import'= {
             cand --passphrase-file 'File whose first line is the passphrase'
             cand --subkey 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now'
+            cand --token 'Take over a key that is on this token of the installation (tokens.toml beside the root key): it gets a new OpenPGP certificate, and stays where it is'
+            cand --object 'Label of the key on the token (CKA_LABEL)'
+            cand --id 'Id of the key on the token (CKA_ID), in hexadecimal'
+            cand --uid 'OpenPGP user id of its certificate, `Name <mail>`; default: the key''s name'
+            cand --expires 'Its certificate is valid for: 90d, 12w, 18m, 2y, never (the default)'
+            cand --openpgp 'Version of its OpenPGP certificate: v4 (the default) or v6'
             cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
             cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --json 'One JSON object for each file or key on standard output'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
             cand -V 'Print version'
             cand --version 'Print version'
         }
@@ -301,6 +310,20 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
         }
+        &'sealwright;token-keeper'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;token-worker'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
         &'sealwright;generate'= {
             cand --man 'Directory for the man pages (sealwright.1, sealwright-sign.1, ...)'
             cand --completions 'Directory for the completions of every shell'
@@ -321,6 +344,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand serve 'Run a server: the process with the network and the process with the keys, started again when they end'
             cand front 'The process with the network; started by serve, or by a service manager'
             cand signer 'The process that holds the keys; started by the others, with its socket as standard input'
+            cand token-keeper 'Keeps the processes running that work with tokens; started by the signer, with its socket as standard input'
+            cand token-worker 'The process that loads the module of a token; started by the keeper, with its socket as standard input'
             cand generate 'Write man pages and shell completions'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -367,6 +392,10 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help;front'= {
         }
         &'sealwright;help;signer'= {
+        }
+        &'sealwright;help;token-keeper'= {
+        }
+        &'sealwright;help;token-worker'= {
         }
         &'sealwright;help;generate'= {
         }

@@ -37,6 +37,8 @@ complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "init" -d 'Set
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "serve" -d 'Run a server: the process with the network and the process with the keys, started again when they end'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "front" -d 'The process with the network; started by serve, or by a service manager'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "token-keeper" -d 'Keeps the processes running that work with tokens; started by the signer, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "token-worker" -d 'The process that loads the module of a token; started by the keeper, with its socket as standard input'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "generate" -d 'Write man pages and shell completions'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c sealwright -n "__fish_sealwright_using_subcommand demo" -l packages -d 'Folder with packages to sign copies of' -r -F
@@ -67,6 +69,7 @@ rsa4096\t''
 ed25519\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l uid -d 'OpenPGP user id, `Name <mail>`; default: the key\'s name' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l expires -d 'Valid for: 90d, 12w, 18m, 2y, never' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l token -d 'Make it on this token of the installation (tokens.toml beside the root key); it never leaves it' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l openpgp -d 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it' -r -f -a "v4\t'RFC 4880'
 v6\t'RFC 9580'"
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from create" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
@@ -95,10 +98,17 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_se
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from export" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l passphrase-file -d 'File whose first line is the passphrase' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l subkey -d 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l token -d 'Take over a key that is on this token of the installation (tokens.toml beside the root key): it gets a new OpenPGP certificate, and stays where it is' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l object -d 'Label of the key on the token (CKA_LABEL)' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l id -d 'Id of the key on the token (CKA_ID), in hexadecimal' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l uid -d 'OpenPGP user id of its certificate, `Name <mail>`; default: the key\'s name' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l expires -d 'Its certificate is valid for: 90d, 12w, 18m, 2y, never (the default)' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l openpgp -d 'Version of its OpenPGP certificate: v4 (the default) or v6' -r -f -a "v4\t'RFC 4880'
+v6\t'RFC 9580'"
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -l json -d 'One JSON object for each file or key on standard output'
-complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from import" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -l expires -d 'Valid from now for: 90d, 12w, 18m, 2y, never' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from renew" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
@@ -222,23 +232,31 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l make-ro
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand token-keeper" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand token-keeper" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand token-keeper" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand token-worker" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand token-worker" -s h -l help -d 'Print help'
+complete -c sealwright -n "__fish_sealwright_using_subcommand token-worker" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l man -d 'Directory for the man pages (sealwright.1, sealwright-sign.1, ...)' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l completions -d 'Directory for the completions of every shell' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -s V -l version -d 'Print version'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "key" -d 'Create, list, show, export, import and change keys'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "sign" -d 'Sign files'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "verify" -d 'Check signatures and digests of files'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "strip" -d 'Remove signatures'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "init" -d 'Set up a server: authority, certificates, clients, root key, configuration'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "serve" -d 'Run a server: the process with the network and the process with the keys, started again when they end'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "front" -d 'The process with the network; started by serve, or by a service manager'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "generate" -d 'Write man pages and shell completions'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "key" -d 'Create, list, show, export, import and change keys'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "sign" -d 'Sign files'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "verify" -d 'Check signatures and digests of files'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "strip" -d 'Remove signatures'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "init" -d 'Set up a server: authority, certificates, clients, root key, configuration'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "serve" -d 'Run a server: the process with the network and the process with the keys, started again when they end'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "front" -d 'The process with the network; started by serve, or by a service manager'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "token-keeper" -d 'Keeps the processes running that work with tokens; started by the signer, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "token-worker" -d 'The process that loads the module of a token; started by the keeper, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "generate" -d 'Write man pages and shell completions'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "create" -d 'Make a key. A revocation certificate is made with it and stored beside the store'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "list" -d 'List the keys'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "show" -d 'Show one key'

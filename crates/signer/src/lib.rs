@@ -95,8 +95,8 @@ pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
     let root = config.root.clone();
     let (keys, socket) = config.split();
     let door = Door::of(socket, &walls.peers)?;
-    // Before the process can start nothing any more, and has a key that could be inherited.
-    let tokens = Tokens::start(&root, walls.landlock);
+    // Before the process can start nothing any more, and has a key that could be inherited; PINs are read here.
+    let tokens = process::harden_helper().and_then(|()| Tokens::start(&root, walls.landlock));
     let start = door.watch_start()?;
     let service = tokens.and_then(|tokens| {
         process::harden()?;
