@@ -10,13 +10,16 @@
 mod lanes;
 mod queue;
 
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use sealwright_proto::convert::batch::{self, Batch, Request, SignedItem, outcomes_to_wire};
 use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{SignerCreate, SignerImport, SignerRenew};
@@ -29,6 +32,7 @@ use sealwright_proto::status::{Code, Fault};
 use crate::error::Error;
 use crate::listen::Stop;
 use crate::opened::OpenKey;
+use crate::pulse::{Pulse, Seen};
 use crate::service::Service;
 use lanes::Lanes;
 use queue::{Permit, Queue};
@@ -40,9 +44,12 @@ const SLICE_US: u64 = 320;
 /// Microseconds for a message that has not been looked at.
 const FRESH_US: u64 = 50;
 
+/// How long a thread that is not watched sleeps without work.
+const LOOK_UNWATCHED: Duration = Duration::from_secs(60);
+
 /// Says to front why the service is not open.
 pub(crate) fn refuse(socket: UnixStream, error: &Error) {
-    let answers = Answers { socket: Mutex::new(socket) };
+    let answers = Answers { socket: Mutex::new(socket), patience: None };
     answers.send(0, Response::Failure(Fault::from(error).into()));
 }
 
@@ -55,22 +62,33 @@ pub(crate) fn serve(
     service: &Service,
     workers: usize,
     stop: Option<&Stop>,
+    pulse: &Pulse,
 ) -> Result<(), Error> {
     let writer = socket.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
-    let answers = Answers { socket: Mutex::new(writer) };
+    let answers = Answers { socket: Mutex::new(writer), patience: pulse.patience() };
     answers.send(0, Response::Ready(service.ready()));
     let (queue, chores) = (Queue::new(), Queue::new());
     let lanes = Lanes::new(service.tokens());
+    pulse.begin(workers);
     std::thread::scope(|scope| {
         let close = || {
             queue.close();
             chores.close();
             lanes.close();
         };
-        let worker = Worker { service, answers: &answers, queue: &queue, chores: &chores, lanes: &lanes };
-        let makes_keys = ("signer-keys".to_owned(), Worker { queue: &chores, ..worker });
-        let named = (0..workers).map(|number| (format!("signer-{number}"), worker)).chain([makes_keys]);
-        let of_lanes = lanes.threads().map(|(name, queue)| (name, Worker { queue, ..worker }));
+        // Those that may take long are not watched: who waits for a token, and who makes a key.
+        let slow = Worker {
+            service,
+            answers: &answers,
+            queue: &chores,
+            chores: &chores,
+            lanes: &lanes,
+            pulse: None,
+        };
+        let worker = Worker { queue: &queue, pulse: Some(pulse), ..slow };
+        let named = (0..workers).map(|number| (format!("signer-{number}"), worker));
+        let named = named.chain([("signer-keys".to_owned(), slow)]);
+        let of_lanes = lanes.threads().map(|(name, queue)| (name, Worker { queue, ..slow }));
         for (name, worker) in named.chain(of_lanes) {
             let started = std::thread::Builder::new().name(name).spawn_scoped(scope, move || worker.run());
             if let Err(source) = started {
@@ -191,11 +209,15 @@ struct Worker<'a> {
     /// Keys that are made in software.
     chores: &'a Queue<Job>,
     lanes: &'a Lanes,
+    pulse: Option<&'a Pulse>,
 }
 
 impl Worker<'_> {
     fn run(self) {
-        while let Some(job) = self.queue.pop() {
+        let mut seen = Seen::default();
+        let look = self.pulse.map_or(LOOK_UNWATCHED, Pulse::look);
+        let mut come_by = || self.pulse.into_iter().for_each(|pulse| pulse.come_by(&mut seen));
+        while let Some(job) = self.queue.pop(look, &mut come_by) {
             match job {
                 Job::Fresh(fresh) => self.start(fresh),
                 Job::Slice(batch, slice) => self.sign_slice(&batch, slice),
@@ -399,6 +421,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
 /// The writing half, one whole frame at a time.
 struct Answers {
     socket: Mutex<UnixStream>,
+    /// How long front may take to take one.
+    patience: Option<Duration>,
 }
 
 impl Answers {
@@ -410,9 +434,64 @@ impl Answers {
         });
         let Ok(encoded) = encoded else { return };
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = std::io::Write::write_all(&mut *socket, &encoded) {
+        let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
+        let written = match deadline {
+            Some(deadline) => write_before(deadline, &socket, &encoded),
+            None => std::io::Write::write_all(&mut *socket, &encoded),
+        };
+        match written {
+            Ok(()) => (),
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                tracing::warn!("front takes no answers; its connection is closed");
+                // What was begun cannot be ended: nothing else can follow it.
+                let _ = socket.shutdown(std::net::Shutdown::Both);
+            }
             // Front has said why it went, if there was a reason.
-            tracing::debug!(%error, "front did not take an answer");
+            Err(error) => tracing::debug!(%error, "front did not take an answer"),
         }
+    }
+}
+
+/// A thread must not wait for a front that stands still: it would look as if the signer did.
+fn write_before(deadline: Instant, socket: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+            Err(Errno::INTR) => (),
+            Err(Errno::AGAIN) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let timeout = Timespec::try_from(left).ok();
+                match poll(&mut [PollFd::new(socket, PollFlags::OUT)], timeout.as_ref()) {
+                    Ok(0) => return Err(ErrorKind::TimedOut.into()),
+                    Ok(_) | Err(Errno::INTR) => (),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_that_takes_nothing_is_waited_for_until_the_deadline_and_one_that_does_gets_all() {
+        let (front, socket) = UnixStream::pair().unwrap();
+        let long = vec![7; 4 << 20];
+        let soon = Instant::now().checked_add(Duration::from_millis(50)).unwrap();
+        let refused = write_before(soon, &socket, &long).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        drop((front, socket));
+        let (mut front, socket) = UnixStream::pair().unwrap();
+        let late = Instant::now().checked_add(Duration::from_secs(3_600)).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| write_before(late, &socket, &long).unwrap());
+            let mut taken = vec![0; long.len()];
+            front.read_exact(&mut taken).unwrap();
+            assert_eq!(taken, long);
+        });
     }
 }

@@ -34,6 +34,7 @@ mod opened;
 mod packets;
 mod process;
 mod public;
+mod pulse;
 mod renew;
 mod root;
 mod seal;
@@ -49,12 +50,14 @@ use std::sync::Arc;
 
 use confine::{Openings, confine_with};
 use listen::Door;
+use pulse::Pulse;
 use tokens::Tokens;
 
 pub use clock::{Clock, SystemClock};
-pub use confine::{Landlock, confine};
+pub use confine::{Enforced, Landlock, confine, has_landlock, refuse_attacks, shut_into};
 pub use error::Error;
 pub use listen::Socket;
+pub use pulse::Watcher;
 pub use root::make_root_key;
 pub use tokens::keeper::{KEEPER_COMMAND, WORKER_COMMAND, token_keeper};
 pub use tokens::worker::token_worker;
@@ -71,6 +74,8 @@ pub struct Config {
     pub root_key: Option<PathBuf>,
     /// Where front is, or comes to.
     pub socket: Socket,
+    /// Who is told that it works. For a socket that listens: one that is connected is its front's alone.
+    pub watcher: Option<Watcher>,
 }
 
 /// The walls of the process.
@@ -93,7 +98,7 @@ pub struct Walls {
 pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
     let workers = ipc::workers();
     let root = config.root.clone();
-    let (keys, socket) = config.split();
+    let (keys, socket, pulse) = config.split();
     let door = Door::of(socket, &walls.peers)?;
     // Before the process can start nothing any more, and has a key that could be inherited; PINs are read here.
     let tokens = process::harden_helper().and_then(|()| Tokens::start(&root, walls.landlock));
@@ -110,7 +115,7 @@ pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
         service.tokens().attend()?;
         Ok(service)
     });
-    door.serve(service, workers)
+    door.serve(service, workers, &pulse)
 }
 
 /// [`run`] without what concerns the whole process, tokens among it, and with another clock: for tests of other crates. A listening
@@ -119,8 +124,8 @@ pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
 /// # Errors
 /// Those of [`run`].
 pub fn serve(config: Config, clock: Arc<dyn Clock>) -> Result<(), Error> {
-    let (keys, socket) = config.split();
-    Door::of(socket, &[])?.serve(keys.open(clock, Tokens::none()), ipc::workers())
+    let (keys, socket, pulse) = config.split();
+    Door::of(socket, &[])?.serve(keys.open(clock, Tokens::none()), ipc::workers(), &pulse)
 }
 
 /// Where the keys are.
@@ -131,8 +136,10 @@ struct Keys {
 }
 
 impl Config {
-    fn split(self) -> (Keys, Socket) {
-        (Keys { root: self.root, root_key: self.root_key, create: self.create }, self.socket)
+    fn split(self) -> (Keys, Socket, Pulse) {
+        let Self { root, root_key, create, socket, watcher } = self;
+        let watcher = watcher.filter(|_| matches!(socket, Socket::Listening(_)));
+        (Keys { root, root_key, create }, socket, Pulse::new(watcher))
     }
 }
 

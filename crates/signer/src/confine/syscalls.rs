@@ -1,6 +1,7 @@
 //! System calls: what the signer needs after its start, and nothing else. Two filters, of which the kernel takes the
 //! stricter answer: calls that only an attacker makes end the process; all others that are not needed answer
-//! "no such call" (ENOSYS), which libraries know from older kernels and get by without.
+//! "no such call" (ENOSYS), which libraries know from older kernels and get by without. Front, which needs many more, is
+//! only refused those of an attacker.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd as _;
@@ -14,13 +15,25 @@ use super::Openings;
 /// # Errors
 /// What the kernel or the compiler of filters says.
 pub(super) fn restrict(openings: Openings<'_>) -> Result<(), seccompiler::Error> {
-    let mut attacks: Rules = FATAL.iter().map(|number| (*number, Vec::new())).collect();
+    let mut attacks: Rules = ATTACKS.iter().chain(NOT_OURS).map(|number| (*number, Vec::new())).collect();
     if openings.listener.is_none() {
         attacks.insert(libc::SYS_accept4, Vec::new());
     }
     install(attacks, SeccompAction::Allow, SeccompAction::KillProcess)?;
-    let not_there = u32::try_from(libc::ENOSYS).unwrap_or(38);
-    install(needed(openings)?, SeccompAction::Errno(not_there), SeccompAction::Allow)
+    let not_there = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    install(needed(openings)?, not_there, SeccompAction::Allow)
+}
+
+/// For front, which keeps its calls but these, and makes Unix sockets alone; the answer is "not permitted".
+///
+/// # Errors
+/// As [`restrict`].
+pub(super) fn refuse_attacks() -> Result<(), seccompiler::Error> {
+    let mut attacks: Rules = ATTACKS.iter().map(|number| (*number, Vec::new())).collect();
+    let family = u64::from(libc::AF_UNIX.cast_unsigned());
+    let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)?;
+    attacks.insert(libc::SYS_socket, vec![SeccompRule::new(vec![other])?]);
+    install(attacks, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM.cast_unsigned()))
 }
 
 /// The worker of a token: what only an attacker does ends it. The rest stays: nobody knows what a module needs.
@@ -28,7 +41,7 @@ pub(super) fn restrict(openings: Openings<'_>) -> Result<(), seccompiler::Error>
 /// # Errors
 /// What the kernel or the compiler of filters says.
 pub(crate) fn restrict_worker(network: bool) -> Result<(), seccompiler::Error> {
-    let attacks = FATAL.iter().filter(|number| !OF_MODULES.contains(number));
+    let attacks = ATTACKS.iter().chain(NOT_OURS).filter(|number| !OF_MODULES.contains(number));
     let mut attacks: Rules = attacks.map(|number| (*number, Vec::new())).collect();
     if !network {
         // Sockets of this machine only.
@@ -47,7 +60,7 @@ pub(crate) fn restrict_worker(network: bool) -> Result<(), seccompiler::Error> {
     install(rules, SeccompAction::Allow, SeccompAction::Errno(not_there))
 }
 
-/// Of [`FATAL`], what modules do: they speak to daemons of readers, or to appliances.
+/// Of those, what modules do: they speak to daemons of readers, or to appliances.
 const OF_MODULES: &[i64] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
@@ -69,9 +82,9 @@ fn install(
     seccompiler::apply_filter_all_threads(&filter)
 }
 
-/// Other programs, other processes, sockets, the kernel itself. Nothing in the signer, its libraries or libc asks for
-/// these once it serves.
-const FATAL: &[i64] = &[
+/// Other programs, other processes, doors to the network, the kernel itself. Nothing in signer or front, their libraries
+/// or libc asks for these once they serve. (Front calls listen, to lengthen the queue of a socket that is bound.)
+const ATTACKS: &[i64] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -79,19 +92,12 @@ const FATAL: &[i64] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_connect,
     libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_sendmmsg,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
     libc::SYS_open_by_handle_at,
-    libc::SYS_memfd_create,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_kexec_load,
@@ -109,6 +115,17 @@ const FATAL: &[i64] = &[
     libc::SYS_setresuid,
     libc::SYS_setresgid,
     libc::SYS_personality,
+];
+
+/// What the signer, beside these, never asks for: it makes no socket, no process and no file without a name.
+const NOT_OURS: &[i64] = &[
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_connect,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_sendmmsg,
+    libc::SYS_memfd_create,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_fork,
     #[cfg(target_arch = "x86_64")]
@@ -227,7 +244,7 @@ mod tests {
         let standard_input = rustix::stdio::stdin();
         let openings = Openings { listener: Some(standard_input), keeper: Some(standard_input) };
         let needed = needed(openings).unwrap();
-        for number in FATAL {
+        for number in ATTACKS.iter().chain(NOT_OURS) {
             assert!(!needed.contains_key(number), "{number}");
         }
     }

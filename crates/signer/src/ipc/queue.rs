@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use sealwright_proto::convert::group::Priority;
 use sealwright_proto::limits::{BATCH_BYTES_IN_FLIGHT_MAX, BATCHES_IN_FLIGHT_MAX};
@@ -116,17 +117,23 @@ impl<T> Queue<T> {
         waiting.interactive.len().saturating_add(waiting.batch.len())
     }
 
-    /// The next job, waiting for it; `None` once the queue is closed and empty.
-    pub(super) fn pop(&self) -> Option<T> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The next job, waiting for it; `None` once the queue is closed and empty. `come_by` is called before, and whenever
+    /// there was none for so long.
+    pub(super) fn pop(&self, look: Duration, mut come_by: impl FnMut()) -> Option<T> {
         loop {
-            if let Some(job) = state.waiting.next() {
-                return Some(job);
+            come_by();
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut has_waited = false;
+            while !has_waited {
+                if let Some(job) = state.waiting.next() {
+                    return Some(job);
+                }
+                if state.closed {
+                    return None;
+                }
+                let waited = self.not_empty.wait_timeout(state, look).unwrap_or_else(PoisonError::into_inner);
+                (state, has_waited) = (waited.0, waited.1.timed_out());
             }
-            if state.closed {
-                return None;
-            }
-            state = self.not_empty.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -177,9 +184,12 @@ impl Drop for Permit {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
 
     use Priority::{Batch, Interactive};
+
+    fn pop<T>(queue: &Queue<T>) -> Option<T> {
+        queue.pop(Duration::from_secs(3_600), || ())
+    }
 
     #[test]
     fn first_come_first_served_but_parts_of_what_was_begun_go_first() {
@@ -188,7 +198,8 @@ mod tests {
         queue.push_last(Batch, 1, 2);
         queue.push_first(Batch, 1, 0);
         queue.close();
-        assert_eq!([queue.pop(), queue.pop(), queue.pop(), queue.pop()], [Some(0), Some(1), Some(2), None]);
+        let popped = [(); 4].map(|()| queue.pop(Duration::from_secs(3_600), || ()));
+        assert_eq!(popped, [Some(0), Some(1), Some(2), None]);
     }
 
     #[test]
@@ -196,7 +207,7 @@ mod tests {
         let queue = Queue::new();
         (0..100).for_each(|number| queue.push_last(Batch, 5_000, number));
         queue.push_last(Interactive, 5_000, 1_000);
-        assert_eq!([queue.pop(), queue.pop()], [Some(1_000), Some(0)]);
+        assert_eq!([pop(&queue), pop(&queue)], [Some(1_000), Some(0)]);
     }
 
     #[test]
@@ -214,7 +225,7 @@ mod tests {
             while spent_us < 10_000_000_u64 {
                 more(&mut waiting_interactive_us, Interactive, interactive_us);
                 more(&mut waiting_batch_us, Batch, batch_us);
-                let (priority, us) = queue.pop().unwrap();
+                let (priority, us) = pop(&queue).unwrap();
                 spent_us += us;
                 if priority == Batch {
                     spent_on_batch_us += us;
@@ -233,11 +244,11 @@ mod tests {
         let queue = Queue::new();
         for number in 0..100 {
             queue.push_last(Interactive, 5_000, number);
-            assert_eq!(queue.pop(), Some(number));
+            assert_eq!(pop(&queue), Some(number));
         }
         queue.push_last(Batch, 5_000, 1_000);
         (0..8).for_each(|number| queue.push_last(Interactive, 5_000, number));
-        let order: Vec<_> = (0..9).map(|_| queue.pop().unwrap()).collect();
+        let order: Vec<_> = (0..9).map(|_| pop(&queue).unwrap()).collect();
         assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 1_000, 7]);
     }
 
@@ -261,11 +272,25 @@ mod tests {
         }
     }
 
+    /// By themselves, as long as there is nothing to do.
+    #[test]
+    fn workers_that_wait_come_by_again_and_again() {
+        let queue = Queue::<()>::new();
+        let mut times = 0;
+        let popped = queue.pop(Duration::from_millis(1), || {
+            times += 1;
+            if times == 5 {
+                queue.close();
+            }
+        });
+        assert_eq!((popped, times), (None, 5));
+    }
+
     #[test]
     fn workers_that_wait_are_told_of_the_end() {
         let queue = Queue::<()>::new();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| queue.pop());
+            let waiting = scope.spawn(|| queue.pop(Duration::from_secs(3_600), || ()));
             std::thread::sleep(Duration::from_millis(20));
             queue.close();
             assert!(waiting.join().unwrap().is_none());
