@@ -196,7 +196,7 @@ impl Front {
             first: vec![7; if key.sealed.first() == Some(&2) { 16 } else { 0 }],
             trace_id: Vec::new(),
         };
-        let batch = wire::SignBatch { keys: vec![key], items: vec![item], deadline_ms: 0 };
+        let batch = wire::SignBatch { keys: vec![key], items: vec![item], ..Default::default() };
         let answer = self.ask(Request::Sign(batch));
         let Response::Sign(mut result) = answer else { return Err(failed(answer)) };
         match result.items.remove(0).outcome.unwrap() {

@@ -8,7 +8,7 @@ use sealwright_proto::status::{Code, Fault};
 use serde::Deserialize;
 
 use crate::Error;
-use crate::policy::{Grants, Keys, LOCAL, PRINCIPAL_BYTES_MAX, Principal};
+use crate::policy::{Grants, Keys, LOCAL, PRINCIPAL_BYTES_MAX, Principal, WEIGHT_MAX};
 use crate::serial::Serial;
 
 /// Bytes of `clients.toml`.
@@ -107,16 +107,25 @@ struct EntryOfFile {
     revoked: Vec<String>,
     #[serde(default)]
     disabled: bool,
+    #[serde(default = "one")]
+    weight: u32,
+}
+
+const fn one() -> u32 {
+    1
 }
 
 fn client(entry: EntryOfFile) -> Result<Client, &'static str> {
-    let EntryOfFile { name, keys, administrator, revoked, disabled } = entry;
+    let EntryOfFile { name, keys, administrator, revoked, disabled, weight } = entry;
     name_is_usable(&name)?;
     if keys.len() > PER_CLIENT_MAX || revoked.len() > PER_CLIENT_MAX {
         return Err("has too many keys or revoked certificates (4096)");
     }
+    if !(1..=WEIGHT_MAX).contains(&weight) {
+        return Err("has a weight that is not from 1 to 100");
+    }
     let grants = Grants { administrator, keys: granted(&keys)? };
-    let principal = Principal::new(&name, grants).map_err(|_| "has too long a name")?;
+    let principal = Principal::new(&name, grants).map_err(|_| "has too long a name")?.with_weight(weight);
     let revoked: Option<HashSet<_>> = revoked.iter().map(|hex| Serial::from_hex(hex)).collect();
     let revoked = revoked.ok_or("has a revoked number that is not hexadecimal")?;
     Ok(Client { principal: Arc::new(principal), revoked, disabled })
@@ -167,6 +176,7 @@ mod tests {
         name = "operator"
         keys = ["*"]
         administrator = true
+        weight = 4
 
         [[client]]
         name = "gone"
@@ -189,6 +199,8 @@ mod tests {
         assert_eq!(code(&clients, "gone", "01"), Some(Code::ClientRevoked));
         assert_eq!(code(&clients, "Build-7", "01"), Some(Code::UnknownClient));
         let serial = Serial::from_hex("01").unwrap();
+        let weight = |name| clients.principal(name, &serial).unwrap().weight();
+        assert_eq!((weight("operator"), weight("build-7")), (4, 1));
         assert!(administer(clients.principal("operator", &serial).unwrap()).is_ok());
         assert!(administer(clients.principal("build-7", &serial).unwrap()).is_err());
     }
@@ -217,6 +229,8 @@ mod tests {
             ("[[client]]\nname = \"a\"\nkeys = [\"a b\"]", "no key can have"),
             ("[[client]]\nname = \"a\"\nrevoked = [\"xyz\"]", "not hexadecimal"),
             ("[[client]]\nname = \"a\"\nrevoked = [\"\"]", "not hexadecimal"),
+            ("[[client]]\nname = \"a\"\nweight = 0", "from 1 to 100"),
+            ("[[client]]\nname = \"a\"\nweight = 101", "from 1 to 100"),
             ("[[client]]\nname = \"a\"\nkey = [\"b\"]", "ClientsSyntax"),
             ("[[client]]\nkeys = [\"b\"]", "ClientsSyntax"),
             ("[[clients]]\nname = \"b\"", "ClientsSyntax"),

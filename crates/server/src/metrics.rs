@@ -111,7 +111,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { buckets: [const { AtomicU64::new(0) }; BOUNDS_US.len() + 1], sum_us: AtomicU64::new(0) }
     }
 

@@ -1,6 +1,7 @@
 //! Who may sign what: pure functions from facts to [`Authorised`] or a refusal. No input or output, no clock.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::group::Group;
@@ -15,8 +16,9 @@ use crate::registry::Facts;
 /// Someone whose identity was established, with what was granted to them.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    name: String,
+    name: Arc<str>,
     grants: Grants,
+    weight: u32,
 }
 
 /// What a principal may do.
@@ -61,6 +63,9 @@ impl Keys {
 /// Longest name of a principal in bytes: the log entry has one length byte.
 pub const PRINCIPAL_BYTES_MAX: usize = 255;
 
+/// Largest share of one principal.
+pub const WEIGHT_MAX: u32 = 100;
+
 /// Name of the user of an embedded store; no client over the network may have it.
 pub const LOCAL: &str = "local";
 
@@ -68,7 +73,7 @@ impl Principal {
     /// The user of an embedded store: who can open its files owns it.
     #[must_use]
     pub fn local() -> Self {
-        Self { name: LOCAL.to_owned(), grants: Grants::OWNER }
+        Self { name: LOCAL.into(), grants: Grants::OWNER, weight: 1 }
     }
 
     /// A principal that an authenticator has established.
@@ -82,7 +87,23 @@ impl Principal {
                 format!("the principal's name has {} bytes; the limit is {PRINCIPAL_BYTES_MAX}", name.len()),
             ));
         }
-        Ok(Self { name: name.to_owned(), grants })
+        Ok(Self { name: name.into(), grants, weight: 1 })
+    }
+
+    /// With this share of the signer's time, where others want it too; from 1 to [`WEIGHT_MAX`].
+    #[must_use]
+    pub fn with_weight(self, weight: u32) -> Self {
+        Self { weight: weight.clamp(1, WEIGHT_MAX), ..self }
+    }
+
+    /// Its share.
+    pub(crate) const fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// Its name, for those who keep it.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
     /// As it stands in the log.

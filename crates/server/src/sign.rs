@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use sealwright_crypto::tbs::ToBeSigned;
+use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature};
 use sealwright_proto::names::KeyId;
@@ -25,7 +25,7 @@ use crate::fault::from_store;
 use crate::policy::{self, Authorised, Principal};
 use crate::registry::{Entry, Freshness};
 use crate::salts;
-use crate::signer_client::{Job, Signed, Turn};
+use crate::signer_client::{Ask, Job, Signed, Turn};
 
 mod course;
 mod entry;
@@ -71,14 +71,16 @@ async fn answer<T>(
     // A ticket that is no good refuses only what is new: a retry is answered whatever became of its tickets.
     let tickets = salts::redeem(front, principal, &key, &group.items);
     // Before anything is written: who has to come again costs the store nothing.
-    let turn = gone.unless(front.signer.turn(group.priority, deadline)).await?;
+    let ask = ask(principal, group, &key, deadline);
+    gone.check()?;
+    let turn = front.signer.turn(&ask)?;
     let asked = Asked { principal, group, authorised: &authorised, tickets };
-    let recorded = intent::record(front, asked, turn, deadline, gone);
+    let recorded = intent::record(front, asked, turn, &ask, gone);
     let (recorded, turn) = match course.storing(recorded).await? {
         Intended::New(recorded, turn) => (recorded, turn),
         Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),
     };
-    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, course).await;
+    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, (gone, course)).await;
     finish(front, group, recorded, logged).await
 }
 
@@ -117,17 +119,18 @@ enum NotLogged {
 }
 
 /// Signs and appends; once more with the key of now if it changed in between.
-async fn sign_and_log(
+async fn sign_and_log<T>(
     front: &Inner,
     group: &Group,
     (mut authorised, mut key): (Authorised, Arc<Entry>),
     mut turn: Turn,
     recorded: &Recorded,
-    course: &Course,
+    (gone, course): (&Gone<T>, &Course),
 ) -> Result<Logged, NotLogged> {
     let mut retries_left = STALE_RETRIES;
     loop {
-        let signed = ask_signer(front, group, &key, recorded, turn, course).await.map_err(NotLogged::of)?;
+        let signed = ask_signer(front, group, &key, recorded, turn, (gone, course)).await;
+        let signed = signed.map_err(NotLogged::of)?;
         let refusal = append(front, group, &authorised, &key, recorded, signed);
         let refusal = match course.storing(refusal).await? {
             Ok(logged) => return Ok(logged),
@@ -140,18 +143,39 @@ async fn sign_and_log(
         retries_left = left;
         authorised = authorise_anew(front, recorded.principal(), group).await.map_err(NotLogged::of)?;
         key = front.registry.resolve(&authorised).map_err(NotLogged::of)?;
-        turn = front.signer.turn(group.priority, course.deadline(group)).await.map_err(NotLogged::of)?;
+        let ask = ask(recorded.principal(), group, &key, course.deadline(group));
+        turn = front.signer.turn(&ask).map_err(NotLogged::of)?;
+    }
+}
+
+/// What the queue to the signer wants to know.
+fn ask(principal: &Principal, group: &Group, key: &Entry, deadline: Instant) -> Ask {
+    let inline = group.items.iter().map(|item| match &item.content {
+        Content::Midstate(_) => 0,
+        Content::Inline(_, bytes) => bytes.len(),
+    });
+    Ask {
+        backend: Arc::clone(&key.facts.backend),
+        client: principal.shared_name(),
+        weight: principal.weight(),
+        priority: group.priority,
+        algorithm: key.algorithm,
+        key: (key.facts.id, key.facts.generation),
+        items: group.items.len(),
+        inline_bytes: inline.clone().fold(0, usize::saturating_add),
+        inline_bytes_max: inline.max().unwrap_or(0),
+        deadline,
     }
 }
 
 /// The key process composes, finishes the hash, signs and verifies its own signature.
-async fn ask_signer(
+async fn ask_signer<T>(
     front: &Inner,
     group: &Group,
     key: &Entry,
     recorded: &Recorded,
     turn: Turn,
-    course: &Course,
+    (gone, course): (&Gone<T>, &Course),
 ) -> Result<Signed, Fault> {
     let key_id = KeyId::parse(key.facts.id.as_bytes())?;
     let sealed = SealedKey { key_id, generation: key.facts.generation, blob: key.sealed().to_vec() };
@@ -166,7 +190,7 @@ async fn ask_signer(
     let named = |fault| named(&key_id, key, fault);
     let (asked, left) = (Instant::now(), Arc::default());
     let job = Job { key: sealed, requests, deadline: course.deadline(group), left: Arc::clone(&left) };
-    let signed = front.signer.sign(turn, job).await;
+    let signed = front.signer.sign(turn, job, gone.wait()).await;
     course.signed(asked, left.get().copied());
     let signed = signed.map_err(named)?;
     if signed.len() != items {

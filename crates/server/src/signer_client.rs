@@ -2,13 +2,12 @@
 //! the process dies another one, and the same requests once more (`link.rs`; one socket is `line.rs`).
 //!
 //! Signing requests of concurrent groups cross together: while a few batches are with the signer, further groups
-//! queue, and the next free place takes all of them that fit one frame, people before machines (`queue.rs`).
+//! queue (`queue.rs`), and the next free place takes what the schedule chooses (`schedule.rs`, docs/adr/0015-scheduler.md).
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
-use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
 use sealwright_proto::signer_v1::{self as wire, from_signer::Response, to_signer};
 use sealwright_proto::status::{Code, Fault};
@@ -20,13 +19,15 @@ mod line;
 mod link;
 mod path;
 mod queue;
+mod schedule;
 
 use line::Line;
 use link::Link;
 
 pub use link::Launcher;
 pub use path::connecting;
-pub(crate) use queue::Turn;
+pub(crate) use queue::{QueueNow, Turn};
+pub(crate) use schedule::{Ask, Length};
 
 /// Items of one group with the sealed key they are for; all of one key.
 pub(crate) struct Job {
@@ -82,20 +83,32 @@ impl SignerClient {
         self.has_history
     }
 
-    /// A place in the queue of this priority, for one group.
+    /// A place in the queue of its backend, for one group; at once or not at all.
     ///
     /// # Errors
-    /// [`Code::Overloaded`] when none is free within a moment; [`Code::DeadlineExceeded`].
-    pub(crate) async fn turn(&self, priority: Priority, deadline: Instant) -> Result<Turn, Fault> {
-        self.queue.turn(priority, deadline).await
+    /// [`Code::Overloaded`], with the time to come again, when none is free or the wait would be longer than the group
+    /// has time; [`Code::DeadlineExceeded`].
+    pub(crate) fn turn(&self, ask: &Ask) -> Result<Turn, Fault> {
+        self.queue.turn(ask)
     }
 
-    /// Has the items of one group signed.
+    /// Has the items of one group signed. When its client goes away before any of them has left for the signer, the
+    /// group leaves the queue.
     ///
     /// # Errors
     /// [`Code::SignerGone`], [`Code::DeadlineExceeded`], or what the signer says about the batch as a whole.
-    pub(crate) async fn sign(&self, turn: Turn, job: Job) -> Result<Signed, Fault> {
-        self.queue.sign(turn, job).await
+    pub(crate) async fn sign(
+        &self,
+        turn: Turn,
+        job: Job,
+        client_gone: impl Future<Output = ()>,
+    ) -> Result<Signed, Fault> {
+        self.queue.sign(turn, job, client_gone).await
+    }
+
+    /// The queues as they are now, for metrics.
+    pub(crate) fn queues(&self) -> Vec<QueueNow> {
+        self.queue.now()
     }
 
     /// Whether the signer answers: it did a moment ago, or does when it is asked.

@@ -18,6 +18,8 @@ mod keys;
 mod peer;
 #[path = "front/salts.rs"]
 mod salts;
+#[path = "front/shares.rs"]
+mod shares;
 #[path = "front/sign.rs"]
 mod sign;
 #[path = "front/start.rs"]

@@ -1,7 +1,8 @@
 //! Frames in, frames out: one thread reads, as many as there are processors work, each answers as it finishes.
 //!
 //! What is held is bounded (`limits::BATCHES_IN_FLIGHT_MAX`, `limits::BATCH_BYTES_IN_FLIGHT_MAX`): when it is full,
-//! reading stops, and front feels it. A large batch is cut into slices so that every processor works on it.
+//! reading stops, and front feels it. A batch is cut into slices, so that every processor works on it and nothing that
+//! has priority waits for more than one slice. Keys are made on a thread of their own: that takes seconds.
 //!
 //! What waits for a token waits elsewhere: each token has a queue and threads of its own (`Lanes`), so that one that
 //! stands still delays nobody else.
@@ -12,19 +13,20 @@ mod queue;
 use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
-use sealwright_proto::convert::batch::{Batch, Request, SignedItem, outcomes_to_wire};
+use sealwright_proto::convert::batch::{self, Batch, Request, SignedItem, outcomes_to_wire};
+use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{SignerCreate, SignerImport, SignerRenew};
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::signer_v1::to_signer::Request as Asked;
-use sealwright_proto::signer_v1::{FromSigner, ImportPublicKey, ToSigner};
+use sealwright_proto::signer_v1::{FromSigner, ImportPublicKey, SignBatchResult, ToSigner};
 use sealwright_proto::status::{Code, Fault};
 
 use crate::error::Error;
@@ -35,9 +37,15 @@ use crate::service::Service;
 use lanes::Lanes;
 use queue::{Permit, Queue};
 
-/// Items that one worker takes of a batch at a time: few enough to share RSA work, enough to pay for the taking when
-/// an Ed25519 signature takes 10 microseconds.
-const SLICE_ITEMS: usize = 16;
+/// Microseconds that one worker takes of a batch at a time, about, and at least one item: enough to pay for the taking
+/// when an Ed25519 signature takes 20 microseconds, and no more than one RSA signature.
+const SLICE_US: u64 = 320;
+
+/// Microseconds for a message that has not been looked at.
+const FRESH_US: u64 = 50;
+
+/// How long a thread that is not watched sleeps without work.
+const LOOK_UNWATCHED: Duration = Duration::from_secs(60);
 
 /// Says to front why the service is not open.
 pub(crate) fn refuse(socket: UnixStream, error: &Error) {
@@ -59,18 +67,28 @@ pub(crate) fn serve(
     let writer = socket.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
     let answers = Answers { socket: Mutex::new(writer), patience: pulse.patience() };
     answers.send(0, Response::Ready(service.ready()));
-    let queue = Queue::new();
+    let (queue, chores) = (Queue::new(), Queue::new());
     let lanes = Lanes::new(service.tokens());
     pulse.begin(workers);
     std::thread::scope(|scope| {
         let close = || {
             queue.close();
+            chores.close();
             lanes.close();
         };
-        let worker = Worker { service, answers: &answers, queue: &queue, lanes: &lanes, pulse: Some(pulse) };
+        // Those that may take long are not watched: who waits for a token, and who makes a key.
+        let slow = Worker {
+            service,
+            answers: &answers,
+            queue: &chores,
+            chores: &chores,
+            lanes: &lanes,
+            pulse: None,
+        };
+        let worker = Worker { queue: &queue, pulse: Some(pulse), ..slow };
         let named = (0..workers).map(|number| (format!("signer-{number}"), worker));
-        // Whoever waits for a token says nothing of the signer's health.
-        let of_lanes = lanes.threads().map(|(name, queue)| (name, Worker { queue, pulse: None, ..worker }));
+        let named = named.chain([("signer-keys".to_owned(), slow)]);
+        let of_lanes = lanes.threads().map(|(name, queue)| (name, Worker { queue, ..slow }));
         for (name, worker) in named.chain(of_lanes) {
             let started = std::thread::Builder::new().name(name).spawn_scoped(scope, move || worker.run());
             if let Err(source) = started {
@@ -103,7 +121,14 @@ fn read_requests(socket: UntilStopped<'_>, queue: &Queue<Job>) -> Result<(), Err
     let mut stream = BufReader::with_capacity(READ_BYTES, socket);
     while let Some((message, bytes)) = frame::read::<ToSigner>(&mut stream).map_err(Error::Connection)? {
         let permit = queue.admit(bytes);
-        queue.push_last(Job::Fresh(Fresh { message, received: Instant::now(), permit }));
+        let priority = match &message.request {
+            Some(Asked::Sign(batch)) => batch::priority(batch).unwrap_or(Priority::Batch),
+            Some(Asked::Create(_) | Asked::BeginImport(_) | Asked::Import(_) | Asked::Renew(_)) | None => {
+                Priority::Interactive
+            }
+        };
+        let fresh = Fresh { message, received: Instant::now(), permit };
+        queue.push_last(priority, FRESH_US, Job::Fresh(fresh));
     }
     Ok(())
 }
@@ -134,7 +159,7 @@ enum Job {
     Fresh(Fresh),
     /// A part of a batch whose keys are open.
     Slice(Arc<OpenBatch>, usize),
-    /// A key is made or renewed on a token.
+    /// A key is made, renewed or imported.
     Administer(u64, Administration, Permit),
 }
 
@@ -142,6 +167,7 @@ enum Job {
 enum Administration {
     Create(SignerCreate),
     Renew(SignerRenew),
+    Import(SignerImport),
 }
 
 struct Fresh {
@@ -159,6 +185,8 @@ struct OpenBatch {
     outcomes: Mutex<Vec<Option<Result<SignedItem, Fault>>>>,
     slices: Vec<Slice>,
     slices_left: AtomicUsize,
+    /// Microseconds, of all workers.
+    worked_us: AtomicU64,
     /// Given back when the batch is answered.
     _permit: Permit,
 }
@@ -168,6 +196,8 @@ struct Slice {
     /// Of the token that they wait for.
     lane: Option<usize>,
     items: Vec<usize>,
+    /// That they take, about.
+    us: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -176,8 +206,9 @@ struct Worker<'a> {
     answers: &'a Answers,
     /// Its own: of all workers, or of a token.
     queue: &'a Queue<Job>,
+    /// Keys that are made in software.
+    chores: &'a Queue<Job>,
     lanes: &'a Lanes,
-    /// Of the threads that compute.
     pulse: Option<&'a Pulse>,
 }
 
@@ -185,11 +216,7 @@ impl Worker<'_> {
     fn run(self) {
         let mut seen = Seen::default();
         let look = self.pulse.map_or(LOOK_UNWATCHED, Pulse::look);
-        let mut come_by = || {
-            if let Some(pulse) = self.pulse {
-                pulse.come_by(&mut seen);
-            }
-        };
+        let mut come_by = || self.pulse.into_iter().for_each(|pulse| pulse.come_by(&mut seen));
         while let Some(job) = self.queue.pop(look, &mut come_by) {
             match job {
                 Job::Fresh(fresh) => self.start(fresh),
@@ -227,8 +254,8 @@ impl Worker<'_> {
                 let hpke_public_key = self.service.import_public_key();
                 self.answers.send(id, Response::ImportKey(ImportPublicKey { hpke_public_key }));
             }
-            Some(Asked::Import(wire)) => self.answer(id, || {
-                self.service.import(SignerImport::parse(wire)?).map(|key| Response::Key(key.into_wire()))
+            Some(Asked::Import(wire)) => self.start_administration(id, permit, || {
+                Ok((None, Administration::Import(SignerImport::parse(wire)?)))
             }),
             None => {
                 let unknown = Fault::new(Code::MalformedRequest, "a request that this signer does not know");
@@ -237,7 +264,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Here, or where the token is waited for.
+    /// Where keys are made, or where the token is waited for.
     fn start_administration(
         self,
         id: u64,
@@ -245,9 +272,13 @@ impl Worker<'_> {
         parse: impl FnOnce() -> Result<(Option<usize>, Administration), Fault>,
     ) {
         match guarded(parse) {
-            Ok((None, asked)) => self.answer(id, || self.administer(asked)),
+            Ok((None, asked)) => {
+                self.chores.push_last(Priority::Interactive, FRESH_US, Job::Administer(id, asked, permit));
+            }
             Ok((Some(lane), asked)) => match self.lanes.queue(lane) {
-                Ok(queue) => queue.push_last(Job::Administer(id, asked, permit)),
+                Ok(queue) => {
+                    queue.push_last(Priority::Interactive, FRESH_US, Job::Administer(id, asked, permit));
+                }
                 Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
             },
             Err(fault) => self.answers.send(id, Response::Failure(fault.into())),
@@ -256,7 +287,7 @@ impl Worker<'_> {
 
     /// Opens the keys and hands out the slices; takes the first of its own itself.
     fn start_batch(self, id: u64, batch: Batch, received: Instant, permit: Permit) {
-        let Batch { keys, requests, deadline_ms } = batch;
+        let Batch { keys, requests, deadline_ms, priority } = batch;
         let keys: Vec<_> = keys.iter().map(|key| guarded(|| self.service.open_key(key))).collect();
         let slices = slices(&keys, &requests);
         let deadline = deadline_ms.and_then(|ms| received.checked_add(Duration::from_millis(u64::from(ms))));
@@ -270,24 +301,27 @@ impl Worker<'_> {
             outcomes,
             slices,
             slices_left,
+            worked_us: AtomicU64::new(0),
             _permit: permit,
         });
         let mut own = None;
-        // The rest of this batch goes before the batches that came later.
+        // The rest of this batch goes before the batches of its priority that came later.
         for (number, slice) in batch.slices.iter().enumerate().rev() {
             match slice.lane {
                 Some(lane) => match self.lanes.queue(lane) {
-                    Ok(queue) => queue.push_last(Job::Slice(Arc::clone(&batch), number)),
+                    Ok(queue) => {
+                        queue.push_last(priority, slice.us, Job::Slice(Arc::clone(&batch), number));
+                    }
                     Err(fault) => self.conclude(&batch, slice, vec![Err(fault); slice.items.len()]),
                 },
                 None => {
-                    if let Some(before) = own.replace(number) {
-                        self.queue.push_first(Job::Slice(Arc::clone(&batch), before));
+                    if let Some((before, us)) = own.replace((number, slice.us)) {
+                        self.queue.push_first(priority, us, Job::Slice(Arc::clone(&batch), before));
                     }
                 }
             }
         }
-        if let Some(own) = own {
+        if let Some((own, _)) = own {
             self.sign_slice(&batch, own);
         }
     }
@@ -298,7 +332,10 @@ impl Worker<'_> {
         let sign = |item: &usize| {
             batch.requests.get(*item).map_or_else(missing, |request| self.sign(batch, request))
         };
+        let begun = Instant::now();
         let signed = slice.items.iter().map(sign).collect();
+        let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        batch.worked_us.fetch_add(us, Ordering::Relaxed);
         self.conclude(batch, slice, signed);
     }
 
@@ -313,7 +350,7 @@ impl Worker<'_> {
         if batch.slices_left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let all = std::mem::take(&mut *outcomes);
             drop(outcomes);
-            self.answers.send(batch.id, answer_batch(all));
+            self.answers.send(batch.id, answer_batch(all, batch.worked_us.load(Ordering::Relaxed)));
         }
     }
 
@@ -336,6 +373,7 @@ impl Worker<'_> {
         let made = match asked {
             Administration::Create(wanted) => self.service.create(wanted),
             Administration::Renew(wanted) => self.service.renew(&wanted),
+            Administration::Import(wanted) => self.service.import(wanted),
         };
         made.map(|material| Response::Key(material.into_wire()))
     }
@@ -344,30 +382,33 @@ impl Worker<'_> {
 /// What the processors do in slices, and what waits for tokens item by item, so that each session of one has something to
 /// do.
 fn slices(keys: &[Result<Arc<OpenKey>, Fault>], requests: &[Request]) -> Vec<Slice> {
-    let lane_of = |request: &Request| keys.get(request.key).and_then(|key| key.as_ref().ok()?.lane());
     let mut slices = Vec::new();
-    let mut own = Vec::with_capacity(requests.len().min(SLICE_ITEMS));
+    let mut own = Slice { lane: None, items: Vec::new(), us: 0 };
     for (item, request) in requests.iter().enumerate() {
-        match lane_of(request) {
-            Some(lane) => slices.push(Slice { lane: Some(lane), items: vec![item] }),
-            None => own.push(item),
+        let key = keys.get(request.key).and_then(|key| key.as_ref().ok());
+        // For a key that does not open, nothing is done.
+        let us = key.map_or(1, |key| u64::from(key.signing().public().algorithm().nominal_us()));
+        if let Some(lane) = key.and_then(|key| key.lane()) {
+            slices.push(Slice { lane: Some(lane), items: vec![item], us });
+            continue;
         }
-        if own.len() == SLICE_ITEMS {
-            slices.push(Slice { lane: None, items: std::mem::take(&mut own) });
+        if !own.items.is_empty() && own.us.saturating_add(us) > SLICE_US {
+            slices.push(std::mem::replace(&mut own, Slice { lane: None, items: Vec::new(), us: 0 }));
         }
+        own.items.push(item);
+        own.us = own.us.saturating_add(us);
     }
-    if !own.is_empty() {
-        slices.push(Slice { lane: None, items: own });
+    if !own.items.is_empty() {
+        slices.push(own);
     }
     slices
 }
 
 /// All outcomes; one that is missing (it cannot be) is a failure, never a success.
-fn answer_batch(outcomes: Vec<Option<Result<SignedItem, Fault>>>) -> Response {
+fn answer_batch(outcomes: Vec<Option<Result<SignedItem, Fault>>>, worked_us: u64) -> Response {
     let missing = || Err(Fault::new(Code::Internal, "the item was not worked on"));
-    Response::Sign(outcomes_to_wire(
-        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect(),
-    ))
+    let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect();
+    Response::Sign(SignBatchResult { worked_us, ..outcomes_to_wire(outcomes) })
 }
 
 /// A panic in one request is its failure, not the end of the signer and of everybody's requests.

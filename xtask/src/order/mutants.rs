@@ -71,8 +71,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the intent is not recorded",
         file: SIGN,
-        text: "    let (recorded, turn) = match course.storing(recorded).await? {\n        Intended::New(recorded, turn) => (recorded, turn),\n        Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),\n    };\n    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, course).await;",
-        replacement: "    let logged = sign_and_log(front, group, (authorised, key), turn, course).await;",
+        text: "    let (recorded, turn) = match course.storing(recorded).await? {\n        Intended::New(recorded, turn) => (recorded, turn),\n        Intended::Answered(outcomes) => return Ok(from_stored(outcomes)),\n    };\n    let logged = sign_and_log(front, group, (authorised, key), turn, &recorded, (gone, course)).await;",
+        replacement: "    let logged = sign_and_log(front, group, (authorised, key), turn, (gone, course)).await;",
         tests: Tests::Front,
     },
     Mutant {

@@ -1,5 +1,6 @@
 //! A batch: what front asks of the signer, for any number of requests and keys at once.
 
+use super::group::Priority;
 use super::{InlineBudget, hash_algorithm, malformed, midstate, refused, within};
 use crate::limits;
 use crate::names::KeyId;
@@ -52,6 +53,8 @@ pub struct Batch {
     pub requests: Vec<Request>,
     /// Milliseconds from receipt after which nobody waits; `None`: no end.
     pub deadline_ms: Option<u32>,
+    /// Of all of them.
+    pub priority: Priority,
 }
 
 /// One thing to sign with one of the keys.
@@ -81,13 +84,15 @@ impl Batch {
         if batch.items.is_empty() {
             return Err(malformed("a batch without items"));
         }
+        let priority = priority(&batch).ok_or_else(|| malformed("an unknown priority"))?;
         let keys: Vec<_> = batch.keys.into_iter().map(SealedKey::parse).collect::<Result<_, _>>()?;
         let mut budget = InlineBudget::new();
         let mut requests = Vec::with_capacity(batch.items.len());
         for item in batch.items {
             requests.push(Request::parse(item, keys.len(), &mut budget)?);
         }
-        Ok(Self { keys, requests, deadline_ms: (batch.deadline_ms > 0).then_some(batch.deadline_ms) })
+        let deadline_ms = (batch.deadline_ms > 0).then_some(batch.deadline_ms);
+        Ok(Self { keys, requests, deadline_ms, priority })
     }
 
     /// The inverse of [`Self::parse`].
@@ -97,7 +102,25 @@ impl Batch {
             keys: self.keys.into_iter().map(SealedKey::into_wire).collect(),
             items: self.requests.into_iter().map(Request::into_wire).collect(),
             deadline_ms: self.deadline_ms.unwrap_or(0),
+            priority: match self.priority {
+                Priority::Interactive => INTERACTIVE,
+                Priority::Batch => BATCH,
+            },
         }
+    }
+}
+
+/// Priorities on the wire.
+const INTERACTIVE: u32 = 0;
+const BATCH: u32 = 1;
+
+/// The priority of a batch that is not parsed yet; `None`: unknown, it will be refused.
+#[must_use]
+pub const fn priority(batch: &wire::SignBatch) -> Option<Priority> {
+    match batch.priority {
+        INTERACTIVE => Some(Priority::Interactive),
+        BATCH => Some(Priority::Batch),
+        _ => None,
     }
 }
 
@@ -202,6 +225,7 @@ pub fn outcomes_to_wire(outcomes: Vec<Result<SignedItem, Fault>>) -> wire::SignB
     });
     wire::SignBatchResult {
         items: items.map(|outcome| wire::SignOutcome { outcome: Some(outcome) }).collect(),
+        worked_us: 0,
     }
 }
 
@@ -256,13 +280,14 @@ mod tests {
                 request(Content::Inline(HashAlgorithm::Sha384, vec![5; 10])),
             ],
             deadline_ms: Some(100),
+            priority: Priority::Batch,
         }
     }
 
     #[test]
     fn a_batch_survives_the_wire() {
         assert_eq!(Batch::parse(batch().into_wire()).unwrap(), batch());
-        let endless = Batch { deadline_ms: None, ..batch() };
+        let endless = Batch { deadline_ms: None, priority: Priority::Interactive, ..batch() };
         assert_eq!(Batch::parse(endless.clone().into_wire()).unwrap(), endless);
     }
 
@@ -274,6 +299,7 @@ mod tests {
             Batch::parse(wire).unwrap_err().code
         };
         assert_eq!(refused_as(|b| b.items.clear()), Code::MalformedRequest);
+        assert_eq!(refused_as(|b| b.priority = 2), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.items[0].key = 1), Code::MalformedRequest);
         assert_eq!(refused_as(|b| b.items[0].usage = 0), Code::Unsupported);
         assert_eq!(refused_as(|b| b.items[0].content = None), Code::MalformedRequest);
@@ -334,7 +360,7 @@ mod tests {
                 outcomes_to_wire(vec![Ok(SignedItem { packet, digest, created: 5, operation: OPERATION })]);
             assert_eq!(parse_outcomes(wire, 1).unwrap_err().code, Code::Internal);
         }
-        let wire = wire::SignBatchResult { items: vec![wire::SignOutcome { outcome: None }] };
+        let wire = wire::SignBatchResult { items: vec![wire::SignOutcome { outcome: None }], worked_us: 0 };
         assert_eq!(parse_outcomes(wire, 1).unwrap_err().code, Code::Internal);
     }
 }

@@ -28,7 +28,7 @@ pub struct Group {
 }
 
 /// Two queues: a person waits, or a machine does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Priority {
     /// A person, or one build, waits.
     Interactive,

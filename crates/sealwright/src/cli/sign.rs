@@ -134,6 +134,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
         writing::recover(state);
     }
     let request = request(&args, args.writing.policy(state.as_deref())?)?;
+    let request = Request { priority: priority(args.recursive, paths.len()), ..request };
     let opened = tokio::select! {
         biased;
         () = stop.asked() => return Err(Failure::stopped()),
@@ -146,6 +147,14 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     };
     opened.close().await;
     outcome
+}
+
+/// Files that somebody waits for; more are a mass.
+const INTERACTIVE_FILES_MAX: usize = 32;
+
+/// A mass goes behind what single people and builds wait for, at a server that has both.
+const fn priority(recursive: bool, files: usize) -> Priority {
+    if recursive || files > INTERACTIVE_FILES_MAX { Priority::Batch } else { Priority::Interactive }
 }
 
 async fn sign_files(
@@ -505,5 +514,18 @@ impl<'a> StreamView<'a> {
             failure: None,
         };
         Self { file, signature_hex: signature.map(sealwright_crypto::digest::to_hex) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_signs_a_few_files_waits_for_them_and_a_mass_goes_behind() {
+        assert_eq!(priority(false, 1), Priority::Interactive);
+        assert_eq!(priority(false, INTERACTIVE_FILES_MAX), Priority::Interactive);
+        assert_eq!(priority(false, INTERACTIVE_FILES_MAX + 1), Priority::Batch);
+        assert_eq!(priority(true, 1), Priority::Batch);
     }
 }

@@ -74,6 +74,7 @@ pub(super) const CLIENTS: &str = "\
 #   administrator  true: it may make, import, renew, enable and disable keys
 #   revoked        serial numbers of its certificates that are no longer accepted
 #   disabled       true: it may do nothing
+#   weight         its share of the signer's time while others want it too: 1 (default) to 100
 
 [[client]]
 name = \"admin\"

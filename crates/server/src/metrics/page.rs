@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
+use sealwright_proto::convert::group::Priority;
+
 use super::{BOUNDS_US, Closed, Handshake, Histogram, KeyCall, Metrics, Outcomes, SignedWith};
+use crate::signer_client::{Length, QueueNow};
 
 /// What is not counted but looked up when a page is asked for.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +19,8 @@ pub struct Now {
     pub store_commits: u64,
     /// Bytes of requests that are held.
     pub request_bytes_in_work: u64,
+    /// The queues to the signer.
+    pub(crate) queues: Vec<QueueNow>,
     /// Unix seconds at which a certificate of ours ends, by its part: `server`, `client_ca`.
     pub certificate_ends: Vec<(&'static str, i64)>,
     /// Texts of PEM that were read, for all reloads together.
@@ -32,6 +37,7 @@ impl Metrics {
     pub fn page(&self, now: &Now) -> String {
         let mut page = Page::default();
         page.about_requests(self);
+        page.about_queues(now);
         page.about_connections(self, now);
         page.about_state(self, now);
         page.about_process(self);
@@ -43,6 +49,9 @@ impl Metrics {
 struct Page(String);
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// What of a queue is shown.
+type Value = fn(&Length) -> String;
 
 impl Page {
     fn about_requests(&mut self, metrics: &Metrics) {
@@ -85,6 +94,39 @@ impl Page {
         }
         let in_flight = metrics.requests_in_flight.value();
         self.one("sealwright_requests_in_flight", "gauge", "Groups that are not answered yet.", in_flight);
+    }
+
+    fn about_queues(&mut self, now: &Now) {
+        let label = |priority| match priority {
+            Priority::Interactive => "interactive",
+            Priority::Batch => "batch",
+        };
+        let mut queues: Vec<_> = now.queues.iter().collect();
+        queues.sort_by_key(|queue| (&queue.length.backend, label(queue.length.priority)));
+        let gauges: [(&str, &str, Value); 3] = [
+            ("sealwright_queue_groups", "Groups that wait for the signer.", |length| {
+                length.groups.to_string()
+            }),
+            ("sealwright_queue_work_seconds", "Time of one processor that they take, estimated.", |length| {
+                seconds(length.us)
+            }),
+            ("sealwright_signer_batches", "Batches with the signer.", |length| length.batches.to_string()),
+        ];
+        for (name, help, value) in gauges {
+            self.family(name, "gauge", help);
+            for QueueNow { length, .. } in &queues {
+                let labels = [("backend", &*length.backend), ("priority", label(length.priority))];
+                self.sample(name, &labels, value(length));
+            }
+        }
+        let name = "sealwright_queue_wait_seconds";
+        self.family(name, "histogram", "Of a group: in the queue, until its first item left for the signer.");
+        for QueueNow { length, waits } in queues {
+            if let Some(waits) = waits {
+                let labels = [("backend", &*length.backend), ("priority", label(length.priority))];
+                self.buckets(name, &labels, waits.of(length.priority));
+            }
+        }
     }
 
     fn about_connections(&mut self, metrics: &Metrics, now: &Now) {
@@ -183,7 +225,8 @@ impl Page {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Names and values of labels are our own words: nothing in them needs an escape.
+    /// Names and values of labels are our own words, or names of backends, whose characters are restricted
+    /// (`BackendName`): nothing in them needs an escape.
     fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl std::fmt::Display) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
@@ -207,16 +250,20 @@ impl Page {
 
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.family(name, "histogram", help);
+        self.buckets(name, &[], histogram);
+    }
+
+    fn buckets(&mut self, name: &str, labels: Labels<'_>, histogram: &Histogram) {
         let bucket = format!("{name}_bucket");
         let counts = histogram.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
         let bounds = BOUNDS_US.iter().map(|bound| seconds(*bound)).chain([String::from("+Inf")]);
         let mut sum = 0_u64;
         for (count, bound) in counts.zip(bounds) {
             sum = sum.saturating_add(count);
-            self.sample(&bucket, &[("le", &bound)], sum);
+            self.sample(&bucket, &[labels, &[("le", &bound)]].concat(), sum);
         }
-        self.sample(&format!("{name}_sum"), &[], seconds(histogram.sum_us.load(Ordering::Relaxed)));
-        self.sample(&format!("{name}_count"), &[], sum);
+        self.sample(&format!("{name}_sum"), labels, seconds(histogram.sum_us.load(Ordering::Relaxed)));
+        self.sample(&format!("{name}_count"), labels, sum);
     }
 }
 

@@ -15,6 +15,7 @@ impl Source for Service {
             log_entries: front.inner.store.log_head().await.ok().map(|head| head.size()),
             store_commits: front.store_commits(),
             request_bytes_in_work: front.request_bytes_in_work(),
+            queues: front.inner.signer.queues(),
             certificate_ends: vec![("server", self.certificate_end_s())],
             pem_parses: counts.pem_parse_total,
             key_decodes: counts.key_decode_total,

@@ -1,5 +1,6 @@
 //! The client that asked, and whether it still waits. Until the intent is recorded, nothing is done for one that went
-//! away; from then on a group runs to its end, so that a retry finds the answer.
+//! away. After that its group leaves the queue to the signer, and the intent is given back; but what has left for the
+//! signer runs to its end, so that a retry finds the answer.
 
 use sealwright_proto::status::{Code, Fault};
 use tokio::sync::mpsc;
@@ -22,6 +23,11 @@ impl<T> Gone<T> {
             () = self.0.closed() => Err(went_away()),
             done = work => done,
         }
+    }
+
+    /// Waits until the client has gone away.
+    pub(super) async fn wait(&self) {
+        self.0.closed().await;
     }
 
     /// # Errors

@@ -16,7 +16,7 @@ use crate::fault::from_store;
 use crate::policy::{Authorised, Principal};
 use crate::salts::Redeemed;
 use crate::sign::gone::Gone;
-use crate::signer_client::Turn;
+use crate::signer_client::{Ask, Turn};
 
 /// How long after a request's own deadline its intent stays ours, milliseconds: an append that began in time may
 /// wait for the store. After that a retry takes over.
@@ -76,10 +76,11 @@ pub(super) async fn record<T>(
     front: &Inner,
     asked: Asked<'_>,
     turn: Turn,
-    deadline: Instant,
+    ask: &Ask,
     gone: &Gone<T>,
 ) -> Result<Intended, Fault> {
     let Asked { principal, group, authorised, tickets } = asked;
+    let deadline = ask.deadline;
     let id = IntentId {
         principal: principal.name().to_owned(),
         request_id: Uuid::from_bytes(*group.request_id.as_bytes()),
@@ -98,7 +99,7 @@ pub(super) async fn record<T>(
         in_time(deadline)?;
         let turn = match first_turn.take() {
             Some(turn) => turn,
-            None => gone.unless(front.signer.turn(group.priority, deadline)).await?,
+            None => front.signer.turn(ask)?,
         };
         let now_ms = clock::now_ms();
         let left_ms = milliseconds(deadline.saturating_duration_since(Instant::now()));

@@ -93,11 +93,11 @@ impl Line {
     }
 
     /// Sends one request and waits for its answer; a failure of the whole request is an error. The request can be
-    /// sent again afterwards.
+    /// sent again afterwards. Without a deadline it waits for as long as the signer lives.
     pub(super) async fn ask(
         &self,
         request: &mut Option<to_signer::Request>,
-        deadline: Instant,
+        deadline: Option<Instant>,
     ) -> Result<Response, Fault> {
         let (entered, answer) = Entered::new(&self.waiting)?;
         let id = entered.id;
@@ -114,10 +114,17 @@ impl Line {
             self.frames.send(frame).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())
         };
-        let answered = tokio::time::timeout_at(deadline, answered);
+        let in_time = async {
+            match deadline {
+                Some(deadline) => {
+                    tokio::time::timeout_at(deadline, answered).await.unwrap_or_else(|_| Err(too_late()))
+                }
+                None => answered.await,
+            }
+        };
         let answered = tokio::select! {
             biased;
-            answered = answered => answered.unwrap_or_else(|_| Err(too_late())),
+            answered = in_time => answered,
             () = self.silence(), if is_sign => {
                 tracing::warn!(silence_s = self.silence_max.as_secs(), "the signer answers nobody; it counts as dead");
                 self.waiting.close();

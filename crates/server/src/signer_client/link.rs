@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sealwright_proto::convert::batch::Batch;
 use sealwright_proto::signer_v1::{from_signer::Response, to_signer};
 use sealwright_proto::status::{Code, Fault};
 use tokio::net::UnixStream;
@@ -65,12 +66,28 @@ impl Link {
         deadline: Instant,
     ) -> Result<Response, Fault> {
         let mut request = Some(request);
-        match self.line(deadline).await?.ask(&mut request, deadline).await {
+        match self.line(deadline).await?.ask(&mut request, Some(deadline)).await {
             Err(fault) if fault.code == Code::SignerGone => {
-                self.line(deadline).await?.ask(&mut request, deadline).await
+                self.line(deadline).await?.ask(&mut request, Some(deadline)).await
             }
             answered => answered,
         }
+    }
+
+    /// The same with a batch to sign, except that the signer has it until this returns: after the deadline it is asked
+    /// of no other signer, but the answer is still waited for, because only then is its place free.
+    pub(super) async fn ask_to_sign(&self, batch: Batch, deadline: Instant) -> Result<Response, Fault> {
+        let mut request = Some(to_signer::Request::Sign(batch.into_wire()));
+        let line = self.line(deadline).await?;
+        renew(&mut request, deadline);
+        let answered = line.ask(&mut request, None).await;
+        let is_gone = answered.as_ref().is_err_and(|fault| fault.code == Code::SignerGone);
+        if !is_gone || Instant::now() >= deadline {
+            return answered;
+        }
+        let line = self.line(deadline).await?;
+        renew(&mut request, deadline);
+        line.ask(&mut request, None).await
     }
 
     /// Whether the signer of now has answered anybody since then.
@@ -94,6 +111,14 @@ impl Link {
             Ok(Ok(line)) => line,
             Ok(Err(_)) | Err(_) => Err(gone()),
         }
+    }
+}
+
+/// Tells the signer when nobody waits any more. Never 0, which would mean for ever.
+fn renew(request: &mut Option<to_signer::Request>, deadline: Instant) {
+    if let Some(to_signer::Request::Sign(batch)) = request {
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+        batch.deadline_ms = u32::try_from(left).unwrap_or(u32::MAX).max(1);
     }
 }
 

@@ -1,253 +1,333 @@
-//! Groups wait here until a batch has a free place; then all that fit cross together.
+//! Groups wait here until the schedule sends their items to the signer; what comes back is put together again.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use sealwright_crypto::tbs::Content;
-use sealwright_proto::convert::batch::{Batch, parse_outcomes};
+use sealwright_proto::convert::batch::{Batch, Request, SealedKey, SignedItem, parse_outcomes};
 use sealwright_proto::convert::group::Priority;
-use sealwright_proto::limits::{INLINE_BYTES_MAX, ITEMS_PER_BATCH_MAX, KEYS_PER_BATCH_MAX};
-use sealwright_proto::signer_v1::{from_signer::Response, to_signer};
+use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::status::{Code, Fault};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use super::schedule::{Ask, GroupId, Length, Outgoing, Part, Place, Refused, Schedule};
 use super::{Job, Link, Signed, gone, other_answer, too_late};
+use crate::metrics::Histogram;
 
-/// Batches with the signer at once. Two keep it busy while answers and questions travel; two more allow for a
-/// slow key beside quick ones. More would only make the batches small.
-const BATCHES_WITH_SIGNER_MAX: usize = 4;
-
-/// Groups of one priority that wait; further ones wait a moment for a place, and are then told to come again.
-const GROUPS_QUEUED_MAX: usize = 1024;
-
-/// See [`GROUPS_QUEUED_MAX`].
-const MOMENT: Duration = Duration::from_secs(1);
-
-/// When they are told to come again, in milliseconds: about as long as a full queue takes with slow keys.
-const COME_AGAIN_MS: u32 = 2_000;
-
-/// A place in the queue; only [`Queue::turn`] makes one.
-pub(crate) struct Turn(mpsc::OwnedPermit<Queued>);
+/// Backends whose waits are counted.
+const COUNTED_MAX: usize = 256;
 
 #[derive(Clone)]
 pub(super) struct Queue {
-    interactive: mpsc::Sender<Queued>,
-    batch: mpsc::Sender<Queued>,
+    shared: Arc<Shared>,
+    /// When the last clone is gone, nothing is waited for any more, so that the socket to the signer is closed.
+    _open: Arc<watch::Sender<()>>,
 }
 
-struct Queued {
-    job: Job,
+struct Shared {
+    link: Link,
+    /// Ends with the last [`Queue`].
+    open: watch::Receiver<()>,
+    /// Held for as long as a batch is chosen, never across a wait.
+    state: Mutex<State>,
+}
+
+struct State {
+    schedule: Schedule,
+    waiting: HashMap<GroupId, Waiting>,
+    waits: HashMap<Arc<str>, Arc<Waits>>,
+}
+
+/// How long groups of one backend waited until the first of their items left.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    pub(crate) interactive: Histogram,
+    pub(crate) batch: Histogram,
+}
+
+/// One queue as it is now, for metrics.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueNow {
+    pub(crate) length: Length,
+    /// Of its backend; nothing has left it yet if there is none.
+    pub(crate) waits: Option<Arc<Waits>>,
+}
+
+/// A place in the queue; only [`Queue::turn`] makes one. It is given back when this is dropped.
+pub(crate) struct Turn {
+    shared: Arc<Shared>,
+    id: GroupId,
+    backend: Arc<str>,
+}
+
+struct Waiting {
+    key: SealedKey,
+    /// Those that have not left.
+    requests: std::vec::IntoIter<Request>,
+    outcomes: Vec<Option<Result<SignedItem, Fault>>>,
+    missing: usize,
+    since: Instant,
+    left: Arc<OnceLock<Instant>>,
+    deadline: Instant,
     reply: oneshot::Sender<Result<Signed, Fault>>,
-}
-
-struct Queues {
-    interactive: mpsc::Receiver<Queued>,
-    batch: mpsc::Receiver<Queued>,
-    /// The one that did not fit the last batch: it opens the next.
-    left_over: Option<Queued>,
 }
 
 impl Queue {
     pub(super) fn start(link: Link) -> Self {
-        let (interactive, interactive_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
-        let (batch, batch_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
-        let queues = Queues { interactive: interactive_queue, batch: batch_queue, left_over: None };
-        tokio::spawn(run(link, queues));
-        Self { interactive, batch }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let state =
+            State { schedule: Schedule::new(processors), waiting: HashMap::new(), waits: HashMap::new() };
+        let (open, receiver) = watch::channel(());
+        let shared = Arc::new(Shared { link, open: receiver, state: Mutex::new(state) });
+        Self { shared, _open: Arc::new(open) }
     }
 
     /// A place, taken before anything is written down for the group.
-    pub(super) async fn turn(&self, priority: Priority, deadline: Instant) -> Result<Turn, Fault> {
-        let queue = match priority {
-            Priority::Interactive => &self.interactive,
-            Priority::Batch => &self.batch,
-        };
-        let now = Instant::now();
-        let until = now.checked_add(MOMENT).unwrap_or(now).min(deadline);
-        match tokio::time::timeout_at(until, queue.clone().reserve_owned()).await {
-            Ok(Ok(place)) => Ok(Turn(place)),
-            Ok(Err(_)) => Err(gone()),
-            Err(_) if until == deadline => Err(too_late()),
-            Err(_) => Err(Fault::new(Code::Overloaded, "too many requests wait for the signer")
-                .retry_after(COME_AGAIN_MS)),
-        }
+    pub(super) fn turn(&self, ask: &Ask) -> Result<Turn, Fault> {
+        let admitted = self.shared.state().schedule.admit(ask, Instant::now());
+        let id = admitted.map_err(refusal)?;
+        Ok(Turn { shared: Arc::clone(&self.shared), id, backend: Arc::clone(&ask.backend) })
     }
 
-    pub(super) async fn sign(&self, turn: Turn, job: Job) -> Result<Signed, Fault> {
-        let deadline = job.deadline;
+    /// Waits for the signatures. When the client goes away before any item has left for the signer, the group leaves.
+    pub(super) async fn sign(
+        &self,
+        turn: Turn,
+        job: Job,
+        client_gone: impl Future<Output = ()>,
+    ) -> Result<Signed, Fault> {
         let (reply, answer) = oneshot::channel();
-        turn.0.send(Queued { job, reply });
+        let deadline = job.deadline;
+        self.shared.enqueue(turn.id, job, reply);
+        self.shared.send_what_fits(&turn.backend);
         let answered = async { answer.await.map_err(|_| gone())? };
-        tokio::time::timeout_at(deadline, answered).await.unwrap_or_else(|_| Err(too_late()))
-    }
-}
-
-async fn run(link: Link, mut queues: Queues) {
-    let places = Arc::new(Semaphore::new(BATCHES_WITH_SIGNER_MAX));
-    // The place first, then the choice: whoever comes while all places are taken still counts in it.
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        let Some(first) = queues.next().await else { return };
-        let groups = queues.gather(first);
-        if !groups.is_empty() {
-            tokio::spawn(send(link.clone(), groups, place));
-        }
-    }
-}
-
-impl Queues {
-    /// Waits for the group that opens the next batch, people before machines; None when nobody can come.
-    async fn next(&mut self) -> Option<Queued> {
-        if let Some(queued) = self.left_over.take() {
-            return Some(queued);
-        }
-        tokio::select! {
+        let answered = tokio::time::timeout_at(deadline, answered);
+        tokio::pin!(answered);
+        let answered = tokio::select! {
             biased;
-            Some(queued) = self.interactive.recv() => Some(queued),
-            Some(queued) = self.batch.recv() => Some(queued),
-            else => None,
-        }
-    }
-
-    /// The first group and all that wait and fit with it. Groups that nobody waits for any more are dropped.
-    fn gather(&mut self, first: Queued) -> Vec<Queued> {
-        let mut room = Room::new();
-        let mut groups = Vec::new();
-        let mut next = Some(first);
-        while let Some(queued) = next {
-            if !queued.reply.is_closed() {
-                if !room.take(&queued.job) {
-                    self.left_over = Some(queued);
-                    break;
+            answered = &mut answered => answered,
+            () = client_gone => {
+                if turn.leaves_unbegun() {
+                    return Err(went_away());
                 }
-                groups.push(queued);
+                answered.await
             }
-            next = self.interactive.try_recv().or_else(|_| self.batch.try_recv()).ok();
-        }
-        groups
-    }
-}
-
-/// What is left of the limits of one batch.
-struct Room {
-    items: usize,
-    inline_bytes: usize,
-    keys: usize,
-}
-
-impl Room {
-    const fn new() -> Self {
-        Self { items: ITEMS_PER_BATCH_MAX, inline_bytes: INLINE_BYTES_MAX, keys: KEYS_PER_BATCH_MAX }
+        };
+        answered.unwrap_or_else(|_| Err(too_late()))
     }
 
-    /// False: it does not fit; then nothing is taken. A group alone always fits: its own limits are smaller.
-    fn take(&mut self, job: &Job) -> bool {
-        let inline = job.requests.iter().map(|request| match &request.item.content {
-            Content::Midstate(_) => 0,
-            Content::Inline(_, bytes) => bytes.len(),
+    /// All queues.
+    pub(super) fn now(&self) -> Vec<QueueNow> {
+        let state = self.shared.state();
+        let lengths = state.schedule.lengths().into_iter();
+        let now = lengths.map(|length| {
+            let waits = state.waits.get(&length.backend).map(Arc::clone);
+            QueueNow { length, waits }
         });
-        let left = (
-            self.items.checked_sub(job.requests.len()),
-            self.inline_bytes.checked_sub(inline.fold(0, usize::saturating_add)),
-            self.keys.checked_sub(1),
-        );
-        let (Some(items), Some(inline_bytes), Some(keys)) = left else { return false };
-        *self = Self { items, inline_bytes, keys };
+        now.collect()
+    }
+}
+
+impl Turn {
+    /// False: some of it has left.
+    fn leaves_unbegun(&self) -> bool {
+        let mut state = self.shared.state();
+        if state.schedule.has_begun(self.id) {
+            return false;
+        }
+        state.withdraw(self.id);
         true
     }
 }
 
-/// Sends one batch, waits for its answer, and gives each group its part.
-async fn send(link: Link, groups: Vec<Queued>, place: OwnedSemaphorePermit) {
-    let deadline = groups.iter().map(|queued| queued.job.deadline).max().unwrap_or_else(Instant::now);
-    let mut batch =
-        Batch { keys: Vec::new(), requests: Vec::new(), deadline_ms: milliseconds_until(deadline) };
-    let mut replies = Vec::with_capacity(groups.len());
-    for Queued { job, reply } in groups {
-        let _ = job.left.set(Instant::now());
-        replies.push((job.requests.len(), reply));
-        let known = batch.keys.iter().position(|key| *key == job.key);
-        let index = known.unwrap_or(batch.keys.len());
-        if known.is_none() {
-            batch.keys.push(job.key);
-        }
-        batch.requests.extend(job.requests.into_iter().map(|mut request| {
-            request.key = index;
-            request
-        }));
-    }
-    let items = batch.requests.len();
-    let answer = link.ask(to_signer::Request::Sign(batch.into_wire()), deadline).await;
-    drop(place);
-    let outcomes = answer.and_then(|response| match response {
-        Response::Sign(result) => parse_outcomes(result, items),
-        Response::Failure(_) | Response::Key(_) | Response::ImportKey(_) | Response::Ready(_) => {
-            Err(other_answer())
-        }
-    });
-    distribute(outcomes, replies);
-}
-
-fn distribute(
-    outcomes: Result<Signed, Fault>,
-    replies: Vec<(usize, oneshot::Sender<Result<Signed, Fault>>)>,
-) {
-    match outcomes {
-        Ok(outcomes) => {
-            let mut outcomes = outcomes.into_iter();
-            for (items, reply) in replies {
-                let _ = reply.send(Ok(outcomes.by_ref().take(items).collect()));
-            }
-        }
-        Err(fault) => {
-            for (_, reply) in replies {
-                let _ = reply.send(Err(fault.clone()));
-            }
-        }
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.shared.state().withdraw(self.id);
     }
 }
 
-/// For the signer: after this nobody waits. Never 0, which would mean for ever.
-fn milliseconds_until(deadline: Instant) -> Option<u32> {
-    let left = deadline.saturating_duration_since(Instant::now()).as_millis();
-    Some(u32::try_from(left).unwrap_or(u32::MAX).max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A queue that nobody empties.
-    fn queue() -> (Queue, Queues) {
-        let (interactive, interactive_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
-        let (batch, batch_queue) = mpsc::channel(GROUPS_QUEUED_MAX);
-        (
-            Queue { interactive, batch },
-            Queues { interactive: interactive_queue, batch: batch_queue, left_over: None },
-        )
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_a_while() -> Instant {
-        Instant::now().checked_add(Duration::from_secs(60)).unwrap()
-    }
-
-    #[tokio::test]
-    async fn above_its_places_a_group_is_told_to_come_again_and_the_other_priority_goes_on() {
-        let (queue, _queues) = queue();
-        let mut turns = Vec::new();
-        for _ in 0..GROUPS_QUEUED_MAX {
-            turns.push(queue.turn(Priority::Batch, in_a_while()).await.unwrap());
-        }
-        let begun = Instant::now();
-        let Err(refused) = queue.turn(Priority::Batch, in_a_while()).await else {
-            panic!("a place too many")
+    fn enqueue(&self, id: GroupId, job: Job, reply: oneshot::Sender<Result<Signed, Fault>>) {
+        let Job { key, requests, deadline, left } = job;
+        let missing = requests.len();
+        let waiting = Waiting {
+            key,
+            requests: requests.into_iter(),
+            outcomes: vec![None; missing],
+            missing,
+            since: Instant::now(),
+            left,
+            deadline,
+            reply,
         };
-        assert_eq!((refused.code, refused.retry_after_ms), (Code::Overloaded, Some(COME_AGAIN_MS)));
-        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
-        let Err(late) = queue.turn(Priority::Batch, Instant::now()).await else { panic!("a place too many") };
-        assert_eq!(late.code, Code::DeadlineExceeded);
-        assert!(queue.turn(Priority::Interactive, in_a_while()).await.is_ok());
-        turns.pop();
-        assert!(queue.turn(Priority::Batch, in_a_while()).await.is_ok());
+        let mut state = self.state();
+        state.waiting.insert(id, waiting);
+        state.schedule.enqueue(id);
     }
+
+    /// As long as the backend has places with the signer, and something waits for it.
+    fn send_what_fits(self: &Arc<Self>, backend: &str) {
+        loop {
+            let sending = self.state().next(backend, Instant::now());
+            let Some(sending) = sending else { return };
+            tokio::spawn(Arc::clone(self).send(sending));
+        }
+    }
+
+    /// Sends one batch, waits for its answer, and gives each group its part.
+    async fn send(self: Arc<Self>, sending: Sending) {
+        let Sending { batch, parts, place, deadline } = sending;
+        let items = batch.requests.len();
+        let mut open = self.open.clone();
+        let answer = tokio::select! {
+            biased;
+            answer = self.link.ask_to_sign(batch, deadline) => answer,
+            // Everybody who waited is gone, too.
+            _ = open.changed() => return,
+        };
+        let (worked_us, outcomes) = match answer {
+            Ok(Response::Sign(result)) => {
+                ((result.worked_us > 0).then_some(result.worked_us), parse_outcomes(result, items))
+            }
+            Ok(Response::Failure(_) | Response::Key(_) | Response::ImportKey(_) | Response::Ready(_)) => {
+                (None, Err(other_answer()))
+            }
+            Err(fault) => (None, Err(fault)),
+        };
+        let mut state = self.state();
+        state.schedule.done(&place, worked_us, Instant::now());
+        state.distribute(&parts, outcomes);
+        drop(state);
+        self.send_what_fits(&place.backend);
+    }
+}
+
+/// One batch on its way.
+struct Sending {
+    batch: Batch,
+    parts: Vec<Part>,
+    place: Place,
+    /// When nobody waits for any of it.
+    deadline: Instant,
+}
+
+impl State {
+    /// Also what still waits of a group whose answer nobody reads any more.
+    fn withdraw(&mut self, id: GroupId) {
+        self.schedule.withdraw(id);
+        self.waiting.remove(&id);
+    }
+
+    fn next(&mut self, backend: &str, now: Instant) -> Option<Sending> {
+        let chosen = self.schedule.next(backend, now);
+        for id in chosen.late {
+            if let Some(waiting) = self.waiting.remove(&id) {
+                let _ = waiting.reply.send(Err(too_late()));
+            }
+        }
+        chosen.outgoing.map(|outgoing| self.put_together(outgoing, now))
+    }
+
+    fn put_together(&mut self, outgoing: Outgoing, now: Instant) -> Sending {
+        let Outgoing { parts, place } = outgoing;
+        let waits = self.waits(&place.backend);
+        let mut batch =
+            Batch { keys: Vec::new(), requests: Vec::new(), deadline_ms: None, priority: place.priority };
+        let mut deadline = now;
+        for part in &parts {
+            let Some(waiting) = self.waiting.get_mut(&part.group) else { continue };
+            if waiting.left.set(now).is_ok()
+                && let Some(waits) = &waits
+            {
+                waits.of(place.priority).observe(now.saturating_duration_since(waiting.since));
+            }
+            deadline = deadline.max(waiting.deadline);
+            let known = batch.keys.iter().position(|key| *key == waiting.key);
+            let key = known.unwrap_or(batch.keys.len());
+            if known.is_none() {
+                batch.keys.push(waiting.key.clone());
+            }
+            let requests = waiting.requests.by_ref().take(part.items);
+            batch.requests.extend(requests.map(|request| Request { key, ..request }));
+        }
+        Sending { batch, parts, place, deadline }
+    }
+
+    fn waits(&mut self, backend: &Arc<str>) -> Option<Arc<Waits>> {
+        if self.waits.len() >= COUNTED_MAX && !self.waits.contains_key(backend) {
+            return None;
+        }
+        let waits = self.waits.entry(Arc::clone(backend)).or_insert_with(|| Arc::new(Waits::new()));
+        Some(Arc::clone(waits))
+    }
+
+    /// Each group is answered when its last item is there, or with the first failure of a whole batch.
+    fn distribute(&mut self, parts: &[Part], outcomes: Result<Signed, Fault>) {
+        let (outcomes, fault) = match outcomes {
+            Ok(outcomes) => (outcomes, None),
+            Err(fault) => (Vec::new(), Some(fault)),
+        };
+        let mut outcomes = outcomes.into_iter();
+        for part in parts {
+            let of_part = outcomes.by_ref().take(part.items);
+            let Some(waiting) = self.waiting.get_mut(&part.group) else {
+                // Nobody waits for these any more.
+                of_part.for_each(drop);
+                continue;
+            };
+            for (place, outcome) in waiting.outcomes.iter_mut().skip(part.first).zip(of_part) {
+                *place = Some(outcome);
+                waiting.missing = waiting.missing.saturating_sub(1);
+            }
+            if (fault.is_some() || waiting.missing == 0)
+                && let Some(waiting) = self.waiting.remove(&part.group)
+            {
+                self.schedule.withdraw(part.group);
+                let all = waiting.outcomes.into_iter().collect::<Option<Vec<_>>>();
+                let answer = fault.clone().map_or_else(|| all.ok_or_else(other_answer), Err);
+                let _ = waiting.reply.send(answer);
+            }
+        }
+    }
+}
+
+impl Waits {
+    const fn new() -> Self {
+        Self { interactive: Histogram::new(), batch: Histogram::new() }
+    }
+
+    /// Those of one priority.
+    pub(crate) const fn of(&self, priority: Priority) -> &Histogram {
+        match priority {
+            Priority::Interactive => &self.interactive,
+            Priority::Batch => &self.batch,
+        }
+    }
+}
+
+fn refusal(refused: Refused) -> Fault {
+    match refused {
+        Refused::Late => {
+            Fault::new(Code::DeadlineExceeded, "the request's time was over before it had a place")
+        }
+        Refused::TooLong { wait, come_again_ms } => {
+            let message = format!(
+                "what waits for the signer takes about {} ms, longer than the request has time",
+                wait.as_millis()
+            );
+            Fault::new(Code::Overloaded, message).retry_after(come_again_ms)
+        }
+        Refused::Full { come_again_ms } => {
+            Fault::new(Code::Overloaded, "too many requests of this client wait for the signer")
+                .retry_after(come_again_ms)
+        }
+    }
+}
+
+fn went_away() -> Fault {
+    Fault::new(Code::DeadlineExceeded, "the client went away before its turn came")
 }

@@ -39,9 +39,19 @@ impl Bench {
     }
 
     pub(crate) async fn start_in(folder: tempfile::TempDir, on_sign: OnSign) -> Self {
+        Self::start_as(CONFIG, folder, on_sign).await
+    }
+
+    /// With a signer that may keep silent for longer than the test lasts.
+    pub(crate) async fn start_patient(on_sign: OnSign) -> Self {
+        let config = Config { signer_silence_max: Duration::from_secs(600), ..CONFIG };
+        Self::start_as(config, tempfile::tempdir().unwrap(), on_sign).await
+    }
+
+    async fn start_as(config: Config, folder: tempfile::TempDir, on_sign: OnSign) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let signer = peer::start(theirs, on_sign);
-        let front = Front::start(CONFIG, &folder.path().join("store"), ours).await.unwrap();
+        let front = Front::start(config, &folder.path().join("store"), ours).await.unwrap();
         Self { front, signer, folder }
     }
 

@@ -134,6 +134,11 @@ pub(crate) fn start(mut socket: UnixStream, mut on_sign: OnSign) -> Counts {
                 to_signer::Request::Create(create) if create.openpgp_version == 6 => {
                     Response::Key(material_v6().into_wire())
                 }
+                to_signer::Request::Create(create) if !create.token.is_empty() => {
+                    keys_made += 1;
+                    let backend = BackendName::parse(&format!("pkcs11:{}", create.token)).unwrap();
+                    Response::Key(KeyMaterial { backend, ..material(keys_made, 1) }.into_wire())
+                }
                 to_signer::Request::Create(_) | to_signer::Request::Import(_) => {
                     keys_made += 1;
                     Response::Key(material(keys_made, 1).into_wire())

@@ -83,7 +83,7 @@ impl Bench {
             valid_for_s: None,
             signing_subkey: false,
             openpgp_version: 4,
-            ..Default::default()
+            ..CreateKeyRequest::default()
         };
         KeysClient::new(bench.channel(&bench.config(&operator)).await).create(create).await.unwrap();
         bench

@@ -1,10 +1,16 @@
-//! Work for the workers, first come first served, with a bound on what is held from reading to answering.
+//! Work for the workers, with a bound on what is held from reading to answering. Interactive work goes first, and of
+//! the time for which both kinds wait, batch gets one part in [`BATCH_SHARE`]; within each, first come first served.
+//! Front decides whose work comes here, and sends no more than a few operations for each processor (docs/adr/0015).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use sealwright_proto::convert::group::Priority;
 use sealwright_proto::limits::{BATCH_BYTES_IN_FLIGHT_MAX, BATCHES_IN_FLIGHT_MAX};
+
+/// While interactive work never ends, batch still gets this part of the time.
+const BATCH_SHARE: u64 = 8;
 
 /// A queue that many threads take from.
 pub(super) struct Queue<T> {
@@ -14,14 +20,56 @@ pub(super) struct Queue<T> {
 }
 
 struct State<T> {
-    jobs: VecDeque<T>,
+    waiting: Waiting<T>,
     closed: bool,
+}
+
+/// What is to be done, and how many microseconds it takes, about.
+struct Job<T> {
+    us: u64,
+    what: T,
+}
+
+struct Waiting<T> {
+    interactive: VecDeque<Job<T>>,
+    batch: VecDeque<Job<T>>,
+    /// Microseconds of interactive work that went before batch work which was waiting.
+    passed_us: u64,
+}
+
+impl<T> Waiting<T> {
+    const fn new() -> Self {
+        Self { interactive: VecDeque::new(), batch: VecDeque::new(), passed_us: 0 }
+    }
+
+    fn of(&mut self, priority: Priority) -> &mut VecDeque<Job<T>> {
+        match priority {
+            Priority::Interactive => &mut self.interactive,
+            Priority::Batch => &mut self.batch,
+        }
+    }
+
+    fn next(&mut self) -> Option<T> {
+        let Some(batch) = self.batch.front() else {
+            self.passed_us = 0;
+            return self.interactive.pop_front().map(|job| job.what);
+        };
+        let due_us = batch.us.saturating_mul(BATCH_SHARE.saturating_sub(1));
+        if self.passed_us < due_us
+            && let Some(Job { us, what }) = self.interactive.pop_front()
+        {
+            self.passed_us = self.passed_us.saturating_add(us);
+            return Some(what);
+        }
+        self.passed_us = self.passed_us.saturating_sub(due_us);
+        self.batch.pop_front().map(|job| job.what)
+    }
 }
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Self {
         Self {
-            state: Mutex::new(State { jobs: VecDeque::new(), closed: false }),
+            state: Mutex::new(State { waiting: Waiting::new(), closed: false }),
             not_empty: Condvar::new(),
             room: Arc::new(Room { held: Mutex::default(), freed: Condvar::new() }),
         }
@@ -38,31 +86,35 @@ impl<T> Queue<T> {
         Permit { room: Arc::clone(&self.room), bytes }
     }
 
-    /// After all others. The number of jobs is bounded by the permits: each has one, and at most so many slices.
-    pub(super) fn push_last(&self, job: T) {
-        self.push(|jobs| jobs.push_back(job));
+    /// After all others of its priority; it takes about so many microseconds. The number of jobs is bounded by the
+    /// permits: each has one, and at most so many slices.
+    pub(super) fn push_last(&self, priority: Priority, us: u64, job: T) {
+        self.push(|waiting| waiting.of(priority).push_back(Job { us, what: job }));
     }
 
-    /// Before all others.
-    pub(super) fn push_first(&self, job: T) {
-        self.push(|jobs| jobs.push_front(job));
+    /// Before all others of its priority.
+    pub(super) fn push_first(&self, priority: Priority, us: u64, job: T) {
+        self.push(|waiting| waiting.of(priority).push_front(Job { us, what: job }));
     }
 
-    fn push(&self, add: impl FnOnce(&mut VecDeque<T>)) {
-        add(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).jobs);
+    fn push(&self, add: impl FnOnce(&mut Waiting<T>)) {
+        add(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting);
         self.not_empty.notify_one();
     }
 
     /// Drops what waits.
     pub(super) fn clear(&self) {
-        let dropped = std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).jobs);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = std::mem::replace(&mut state.waiting, Waiting::new());
+        drop(state);
         // Outside the lock.
         drop(dropped);
     }
 
     /// Jobs that wait.
     pub(super) fn len(&self) -> usize {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.len()
+        let waiting = &self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting;
+        waiting.interactive.len().saturating_add(waiting.batch.len())
     }
 
     /// The next job, waiting for it; `None` once the queue is closed and empty. `come_by` is called before, and whenever
@@ -73,7 +125,7 @@ impl<T> Queue<T> {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let mut has_waited = false;
             while !has_waited {
-                if let Some(job) = state.jobs.pop_front() {
+                if let Some(job) = state.waiting.next() {
                     return Some(job);
                 }
                 if state.closed {
@@ -133,15 +185,71 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use Priority::{Batch, Interactive};
+
+    fn pop<T>(queue: &Queue<T>) -> Option<T> {
+        queue.pop(Duration::from_secs(3_600), || ())
+    }
+
     #[test]
     fn first_come_first_served_but_parts_of_what_was_begun_go_first() {
         let queue = Queue::new();
-        queue.push_last(1);
-        queue.push_last(2);
-        queue.push_first(0);
+        queue.push_last(Batch, 1, 1);
+        queue.push_last(Batch, 1, 2);
+        queue.push_first(Batch, 1, 0);
         queue.close();
         let popped = [(); 4].map(|()| queue.pop(Duration::from_secs(3_600), || ()));
         assert_eq!(popped, [Some(0), Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn interactive_work_that_comes_last_goes_first() {
+        let queue = Queue::new();
+        (0..100).for_each(|number| queue.push_last(Batch, 5_000, number));
+        queue.push_last(Interactive, 5_000, 1_000);
+        assert_eq!([pop(&queue), pop(&queue)], [Some(1_000), Some(0)]);
+    }
+
+    #[test]
+    fn batch_work_gets_an_eighth_of_the_time_while_interactive_work_never_ends() {
+        for (interactive_us, batch_us) in [(5_000, 5_000), (5_000, 300), (20, 5_000), (700, 2_000)] {
+            let queue = Queue::new();
+            let (mut spent_us, mut spent_on_batch_us) = (0, 0);
+            let more = |us: &mut u64, priority, cost| {
+                while *us < 10_000 {
+                    queue.push_last(priority, cost, (priority, cost));
+                    *us += cost;
+                }
+            };
+            let (mut waiting_interactive_us, mut waiting_batch_us) = (0, 0);
+            while spent_us < 10_000_000_u64 {
+                more(&mut waiting_interactive_us, Interactive, interactive_us);
+                more(&mut waiting_batch_us, Batch, batch_us);
+                let (priority, us) = pop(&queue).unwrap();
+                spent_us += us;
+                if priority == Batch {
+                    spent_on_batch_us += us;
+                    waiting_batch_us -= us;
+                } else {
+                    waiting_interactive_us -= us;
+                }
+            }
+            let share = spent_us * 100 / spent_on_batch_us;
+            assert!((790..=810).contains(&share), "{share} {interactive_us} {batch_us}");
+        }
+    }
+
+    #[test]
+    fn interactive_work_owes_nothing_for_the_time_when_no_batch_work_waited() {
+        let queue = Queue::new();
+        for number in 0..100 {
+            queue.push_last(Interactive, 5_000, number);
+            assert_eq!(pop(&queue), Some(number));
+        }
+        queue.push_last(Batch, 5_000, 1_000);
+        (0..8).for_each(|number| queue.push_last(Interactive, 5_000, number));
+        let order: Vec<_> = (0..9).map(|_| pop(&queue).unwrap()).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 1_000, 7]);
     }
 
     #[test]

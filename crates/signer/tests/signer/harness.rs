@@ -20,6 +20,7 @@ use sealwright_crypto::openpgp::verify;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
 use sealwright_proto::convert::batch::{Batch, Request, SealedKey, SignedItem, parse_outcomes};
+use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{
     IMPORT_INFO, ImportKey, KeyMaterial, KeySource, KeySpec, SignerCreate, SignerImport, SignerRenew,
 };
@@ -211,7 +212,8 @@ impl Signer {
         content: &[u8],
     ) -> Result<SignedItem, Fault> {
         let request = if key.blob[0] == 2 { request_v6(0, hash, content) } else { request(0, hash, content) };
-        let batch = Batch { keys: vec![key], requests: vec![request], deadline_ms: None };
+        let batch =
+            Batch { keys: vec![key], requests: vec![request], deadline_ms: None, priority: Priority::Batch };
         self.sign_batch(batch)?.remove(0)
     }
 

@@ -7,6 +7,7 @@ use super::harness::*;
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_proto::convert::batch::{Batch, parse_outcomes};
+use sealwright_proto::convert::group::Priority;
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::signer_v1::to_signer::Request as Asked;
@@ -15,7 +16,12 @@ use sealwright_proto::status::{Code, Fault};
 use sealwright_signer::Error;
 
 fn batch(key: usize, keys: Vec<sealwright_proto::convert::batch::SealedKey>) -> Batch {
-    Batch { keys, requests: vec![request(key, HashAlgorithm::Sha256, b"x")], deadline_ms: None }
+    Batch {
+        keys,
+        requests: vec![request(key, HashAlgorithm::Sha256, b"x")],
+        deadline_ms: None,
+        priority: Priority::Batch,
+    }
 }
 
 #[test]
@@ -43,7 +49,7 @@ fn a_request_that_is_not_understood_fails_alone() {
     assert_eq!(answer.id, 77);
     let Some(Response::Failure(failure)) = answer.response else { panic!("{answer:?}") };
     assert_eq!(Fault::from(failure).code, Code::MalformedRequest);
-    let empty = SignBatch { keys: vec![], items: vec![], deadline_ms: 0 };
+    let empty = SignBatch::default();
     assert_eq!(signer.ask(Asked::Sign(empty)).unwrap_err().code, Code::MalformedRequest);
     signer.sign(sealed(1, &key), HashAlgorithm::Sha256, b"x").unwrap();
 }
@@ -76,7 +82,8 @@ fn items_past_their_deadline_are_not_signed() {
     let mut signer = Signer::start();
     let key = signer.import(1, &fixture("gen_rsa4096.sec.asc"), "", "").unwrap();
     let requests = vec![request(0, HashAlgorithm::Sha256, b"x"); 1000];
-    let slow = Batch { keys: vec![sealed(1, &key)], requests, deadline_ms: Some(50) };
+    let slow =
+        Batch { keys: vec![sealed(1, &key)], requests, deadline_ms: Some(50), priority: Priority::Batch };
     let outcomes = signer.sign_batch(slow).unwrap();
     let late = outcomes.iter().filter(|outcome| outcome.is_err()).count();
     assert!(late > 0, "1000 RSA-4096 signatures take longer than 50 ms");

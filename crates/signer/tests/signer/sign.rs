@@ -7,6 +7,7 @@ use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_crypto::tbs::Content;
 use sealwright_proto::convert::batch::{Batch, Request, SealedKey};
+use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{KeyMaterial, KeySpec};
 use sealwright_proto::status::Code;
 
@@ -66,7 +67,8 @@ fn a_version_6_key_signs_with_the_salt_that_front_gives_and_never_without() {
     inline.item.content = Content::Inline(HashAlgorithm::Sha512, CONTENT.to_vec());
     let requests = vec![good.clone(), unsalted, inline, Request { key: 1, ..good.clone() }];
     let keys = vec![sealed(1, &v6), sealed(2, &v4)];
-    let outcomes = signer.sign_batch(Batch { keys, requests, deadline_ms: None }).unwrap();
+    let outcomes =
+        signer.sign_batch(Batch { keys, requests, deadline_ms: None, priority: Priority::Batch }).unwrap();
     let [good_one, unsalted, inline, with_v4] = <[_; 4]>::try_from(outcomes).unwrap();
     for signed in [good_one.unwrap(), inline.unwrap()] {
         assert_eq!(verdict(&v6, &signed.packet, CONTENT, NOW), State::Valid);
@@ -84,7 +86,12 @@ fn inline_content_is_hashed_by_the_signer() {
     let key = signer.create(1, spec(KeyAlgorithm::Ed25519));
     let mut inline = request(0, HashAlgorithm::Sha256, b"");
     inline.item.content = Content::Inline(HashAlgorithm::Sha256, CONTENT.to_vec());
-    let batch = Batch { keys: vec![sealed(1, &key)], requests: vec![inline], deadline_ms: None };
+    let batch = Batch {
+        keys: vec![sealed(1, &key)],
+        requests: vec![inline],
+        deadline_ms: None,
+        priority: Priority::Batch,
+    };
     let signed = signer.sign_batch(batch).unwrap().remove(0).unwrap();
     assert_eq!(verdict(&key, &signed.packet, CONTENT, NOW), State::Valid);
 }
@@ -96,8 +103,12 @@ fn salted_signatures_of_one_second_differ_and_unsalted_ones_do_not() {
     for salt in [true, false] {
         let mut one = request(0, HashAlgorithm::Sha256, CONTENT);
         one.salt = salt;
-        let batch =
-            Batch { keys: vec![sealed(1, &key)], requests: vec![one.clone(), one], deadline_ms: None };
+        let batch = Batch {
+            keys: vec![sealed(1, &key)],
+            requests: vec![one.clone(), one],
+            deadline_ms: None,
+            priority: Priority::Batch,
+        };
         let signed = signer.sign_batch(batch).unwrap();
         assert_eq!(signed[0].as_ref().unwrap().packet != signed[1].as_ref().unwrap().packet, salt);
     }
@@ -115,7 +126,8 @@ fn a_large_batch_is_answered_item_by_item() {
     let requests =
         requests.map(|(index, content)| request(index % 3, HashAlgorithm::Sha256, content)).collect();
     let keys = vec![sealed(1, &one), sealed(2, &two), broken];
-    let outcomes = signer.sign_batch(Batch { keys, requests, deadline_ms: None }).unwrap();
+    let outcomes =
+        signer.sign_batch(Batch { keys, requests, deadline_ms: None, priority: Priority::Batch }).unwrap();
     for (index, (outcome, content)) in outcomes.iter().zip(&contents).enumerate() {
         match index % 3 {
             2 => assert_eq!(outcome.as_ref().unwrap_err().code, Code::SealBroken),
@@ -160,7 +172,12 @@ fn a_signature_never_predates_its_key_or_the_last_signature() {
     for (not_before, allowed) in [(NOW - 5, true), (NOW, true), (NOW + 1, false)] {
         let mut one = request(0, HashAlgorithm::Sha256, CONTENT);
         one.not_before = not_before;
-        let batch = Batch { keys: vec![sealed(1, &key)], requests: vec![one], deadline_ms: None };
+        let batch = Batch {
+            keys: vec![sealed(1, &key)],
+            requests: vec![one],
+            deadline_ms: None,
+            priority: Priority::Batch,
+        };
         let outcome = signer.sign_batch(batch).unwrap().remove(0);
         assert_eq!(outcome.err().map(|fault| fault.code), (!allowed).then_some(Code::ClockBehind));
     }
