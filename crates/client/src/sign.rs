@@ -26,7 +26,7 @@ use sealwright_proto::status::{Code, Fault};
 use tokio::sync::Semaphore;
 
 use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
-use crate::apply::{OutputDirectory, Policy, Staged, Target, Written, room_of};
+use crate::apply::{OutputDirectory, Policy, Staged, Target, Writing, Written, room_of};
 use crate::batch::{self, Stop};
 use crate::committer::Committer;
 use crate::connection::{Connection, Group, Key, KeyState, Priority};
@@ -352,6 +352,9 @@ impl Signer {
         trail.warnings.extend(source.notes().iter().map(|note| (*note).to_owned()));
         let format = detect::format(&source, self.request.format)?;
         trail.format = Some(format.name());
+        if !format.is_embedded() || matches!(self.request.policy.writing, Writing::InPlace(_)) {
+            source.read_once();
+        }
         let whole = Until { source: &source, stop };
         let preparation = format
             .prepare(&whole, &self.request.options, &self.certificate, salts)
