@@ -1,34 +1,162 @@
 //! Measurements against public tools in the same run. Results go into docs/benchmarks.md with the command that
-//! made them; a limit that is broken fails the run.
+//! made them; a limit that is broken, or a figure that falls short, fails the run.
+//!
+//! A bench is a function from [`Bench`] to a [`page::Section`]. `inputs` makes packages, `server` starts the real server,
+//! `peers` has the tools of others, `measure` and `trace` look at processes, `plot` and `page` write.
 
 mod big;
+mod disk;
+mod inputs;
+mod large;
+mod lone;
 mod measure;
+mod memory;
+mod mixed;
 mod page;
+mod payload;
+mod peers;
+mod plot;
+mod server;
 mod trace;
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
 
-use crate::Result;
+use self::inputs::Set;
+use self::page::{Records, Section};
+use crate::error::Error;
+use crate::{Result, process};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Which bench
-    #[arg(value_enum, default_value_t = Bench::Big)]
-    bench: Bench,
-    /// Measure this program instead of building the release one; nothing is recorded then
+    #[arg(value_enum, default_value_t = Name::Big)]
+    bench: Name,
+    /// Measure this program instead of building the release one; the page is not written then
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Append every single measurement to this file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// A program with the command line of obs-sign, set up by whoever names it, to be measured beside
+    #[arg(long, value_name = "FILE", env = "SEALWRIGHT_BENCH_OBS_SIGN")]
+    obs_sign: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Bench {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Name {
+    /// All of them, one after the other
+    All,
     /// One package of 1.9 GB: bytes sent, payload bytes read, peak memory, time; beside rpmsign
     Big,
+    /// 400 packages of 20 KB to 20 MB: time and processor time; beside rpmsign and the bare operation
+    Mixed,
+    /// A package of 1.9 GB against one of 20 KB
+    Large,
+    /// Three packages of 1.9 GB over header and payload; beside openssl
+    Payload,
+    /// Peak memory of client and server
+    Memory,
+    /// A lone request: syncs, timers; a thousand packages: syncs, locks
+    Lone,
 }
 
-/// Runs one bench and records its rows.
+/// Measures.
+type Run = fn(&Bench) -> Result<Section>;
+
+/// All but `All`, in the order in which they run.
+const BENCHES: &[(Name, Run)] = &[
+    (Name::Mixed, mixed::run),
+    (Name::Large, large::run),
+    (Name::Payload, payload::run),
+    (Name::Memory, memory::run),
+    (Name::Lone, lone::run),
+    (Name::Big, big::run),
+];
+
+/// What every bench needs.
+struct Bench {
+    /// The release build, or another.
+    program: PathBuf,
+    obs_sign: Option<PathBuf>,
+    cores: usize,
+}
+
+impl Bench {
+    /// A folder below target/bench.
+    fn folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = process::root().join("target/bench").join(name);
+        fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+        Ok(folder)
+    }
+
+    /// Where packages are.
+    fn inputs(&self) -> Result<PathBuf> {
+        self.folder("inputs")
+    }
+}
+
+/// Runs one bench, or all, and records the rows.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    match arguments.bench {
-        Bench::Big => big::run(arguments.program.as_deref()),
+    let program = match &arguments.program {
+        Some(program) => program.clone(),
+        None => process::build_sealwright(true)?,
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let bench = Bench { program, obs_sign: arguments.obs_sign.clone(), cores };
+    let _alone = alone(&bench.folder("")?)?;
+    let records = Records { page: arguments.program.is_none(), json: arguments.json.as_deref() };
+    let chosen = |name: &Name| arguments.bench == Name::All || arguments.bench == *name;
+    let (mut failed, mut short) = (0_usize, 0_usize);
+    for (name, run) in BENCHES.iter().filter(|(name, _)| chosen(name)) {
+        match run(&bench).and_then(|section| records.take(&section)) {
+            Ok(more) => short = short.saturating_add(more),
+            Err(error) if arguments.bench == Name::All => {
+                eprintln!("xtask: {name:?}: {error}");
+                failed = failed.saturating_add(1);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    match (failed, short) {
+        (0, 0) => Ok(()),
+        (0, count) => Err(Error::Findings { count, what: "figures fall short" }),
+        (count, _) => Err(Error::Findings { count, what: "benches failed" }),
+    }
+}
+
+/// Two runs at once would sign each other's files; the lock goes with the value.
+fn alone(folder: &Path) -> Result<fs::File> {
+    let path = folder.join("lock");
+    let file = fs::File::create(&path).map_err(Error::file(&path))?;
+    file.try_lock()
+        .map_err(|_| Error::unexpected(format!("another bench is running in {}", folder.display())))?;
+    Ok(file)
+}
+
+/// Where the payload of a package starts: after lead, signature header (padded to 8) and main header.
+fn payload_offset(package: &Path) -> Result<u64> {
+    let mut file = fs::File::open(package).map_err(Error::file(package))?;
+    let mut header_end = |start: u64| -> Result<u64> {
+        let mut intro = [0_u8; 16];
+        file.seek(SeekFrom::Start(start)).map_err(Error::file(package))?;
+        file.read_exact(&mut intro).map_err(Error::file(package))?;
+        let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = intro;
+        let entries = u64::from(u32::from_be_bytes([a, b, c, d]));
+        let data = u64::from(u32::from_be_bytes([e, f, g, h]));
+        Ok(start.saturating_add(16).saturating_add(entries.saturating_mul(16)).saturating_add(data))
+    };
+    let signature_end = header_end(96)?;
+    header_end(signature_end.next_multiple_of(8))
+}
+
+/// The same for the first packages of a set in which it is the same for all.
+fn payload_offset_of_all(set: &Set, count: usize) -> Result<u64> {
+    let offsets: Result<Vec<u64>> = set.paths().take(count).map(payload_offset).collect();
+    let offsets = offsets?;
+    match (offsets.iter().min(), offsets.iter().max()) {
+        (Some(least), Some(most)) if least == most => Ok(*least),
+        _ => Err(Error::unexpected("packages of one size have payloads at different places")),
     }
 }

@@ -26,13 +26,17 @@ pub(crate) fn cargo<A: AsRef<OsStr>>(arguments: &[A]) -> Command {
     command
 }
 
-/// The command as a person would type it.
+/// Words of a command that are shown; a bench names hundreds of files.
+const WORDS_MAX: usize = 30;
+
+/// The command as a person would type it; of a long one, its beginning.
 pub(crate) fn line(command: &Command) -> String {
-    std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect::<Vec<_>>()
-        .join(" ")
+    let words = || std::iter::once(command.get_program()).chain(command.get_args());
+    let mut line: Vec<_> = words().take(WORDS_MAX).map(OsStr::to_string_lossy).collect();
+    if words().nth(WORDS_MAX).is_some() {
+        line.push("...".into());
+    }
+    line.join(" ")
 }
 
 /// Runs to the end with our own output; a failure of the program is an error.

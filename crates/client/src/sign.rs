@@ -27,8 +27,8 @@ use tokio::sync::Semaphore;
 
 use crate::apply::second::{copy_whole, link_or_copy};
 use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
-use crate::apply::{OutputDirectory, Policy, Staged, Target, Written};
-use crate::batch::Stop;
+use crate::apply::{OutputDirectory, Policy, Staged, Target, Writing, Written, room_of};
+use crate::batch::{self, Stop};
 use crate::campaign::course::{Course, Kept};
 use crate::committer::Committer;
 use crate::connection::{Connection, Group, Key, KeyState, Priority};
@@ -81,12 +81,15 @@ pub struct Signer {
     links: Links,
     reserve: Reserve,
     course: Option<Arc<Course>>,
+    /// Places for threads that read and hash.
+    hashing: Semaphore,
 }
 
 /// What a file is to the call that it is part of.
 #[derive(Clone, Copy, Default)]
 pub struct Part<'a> {
-    /// How many files may be read and hashed at once; a file that only waits for the disk does not count.
+    /// How many files may be in hand at once, from opening to the check of the signature; a file that only waits for the
+    /// disk does not count.
     pub in_hand: Option<&'a Semaphore>,
     /// How many other names of it are in the call.
     pub other_names: usize,
@@ -226,6 +229,7 @@ impl Signer {
             links: Links::default(),
             reserve: Reserve::default(),
             course: None,
+            hashing: Semaphore::new(batch::hash_threads()),
         })
     }
 
@@ -293,11 +297,13 @@ impl Signer {
         let tickets = self.take_tickets().await?;
         let salts: Vec<Salt> = tickets.iter().map(Ticket::salt).collect();
         let (this, its_entry, stop) = (Arc::clone(self), entry.clone(), part.stop.cloned());
+        let hashing = self.hashing.acquire().await.map_err(|_| Error::Stopped)?;
         let (step, learnt) = blocking(move || {
             let mut learnt = Trail::default();
             (this.prepare(&its_entry, &salts, &mut learnt, stop), learnt)
         })
         .await?;
+        drop(hashing);
         *trail = learnt;
         let mut pending = match step {
             Ok(Step::Ask(pending)) if !part.stop.is_some_and(Stop::is_asked) => pending,
@@ -384,6 +390,9 @@ impl Signer {
         if self.is_made_before(entry, &source, format, salts)? {
             let why = "signed by an earlier run".to_owned();
             return Ok(Step::Done(Done::Unchanged { why, copy: None }));
+        }
+        if !format.is_embedded() || matches!(self.request.policy.writing, Writing::InPlace(_)) {
+            source.read_once();
         }
         let whole = Until { source: &source, stop };
         let preparation = format

@@ -20,3 +20,4 @@ pub mod verify;
 
 mod component;
 mod framing;
+mod rsa;

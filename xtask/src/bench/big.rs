@@ -2,13 +2,15 @@
 //! payload must send under 4 KB and read the file once; client and children together stay under 64 MiB.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::measure::{Cost, measure};
 use super::page::{self, Section};
+use super::peers::{Peers, fresh_folder};
 use super::trace::{self, Reads};
+use super::{Bench, payload_offset};
 use crate::error::Error;
 use crate::{Result, process};
 
@@ -42,31 +44,25 @@ struct Place {
     program: PathBuf,
     package: PathBuf,
     payload_offset: u64,
+    peers: Peers,
 }
 
-/// Makes the package, signs it in both ways by both programs, checks the limits, writes the page.
-pub(super) fn run(other: Option<&Path>) -> Result<()> {
-    let program = match other {
-        Some(program) => program.to_owned(),
-        None => process::build_sealwright(true)?,
-    };
-    let folder = process::root().join("target/bench/big");
-    fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
-    let _alone = alone(&folder)?;
+/// Makes the package, signs it in both ways by both programs, and checks the limits.
+pub(super) fn run(bench: &Bench) -> Result<Section> {
+    let folder = bench.folder("big")?;
     let package = package(&folder)?;
     let payload_offset = payload_offset(&package)?;
-    let place = Place { folder, program, package, payload_offset };
-    prepare_keys(&place)?;
+    let peers = Peers::new(&folder)?;
+    let place = Place { folder, program: bench.program.clone(), package, payload_offset, peers };
+    prepare_key(&place)?;
     let mut rows = Vec::new();
     for kind in KINDS {
         rows.push(ours(&place, kind)?);
         rows.push(rpmsign(&place, kind)?);
     }
-    // gpg left its agent behind.
-    process::run(
-        Command::new("gpgconf").env("GNUPGHOME", place.folder.join("gnupg")).args(["--kill", "all"]),
-    )?;
-    let section = Section {
+    let raw =
+        rows.iter().map(|row| serde_json::json!(row)).map(|row| serde_json::json!({ "row": row })).collect();
+    Ok(Section {
         name: "big",
         text: format!(
             "One package with one file of {CONTENT} bytes (random, payload not compressed), key RSA-4096, on\n\
@@ -88,17 +84,10 @@ pub(super) fn run(other: Option<&Path>) -> Result<()> {
             "Time",
         ],
         rows,
-    };
-    if other.is_some() { page::show(&section) } else { page::write(&section) }
-}
-
-/// Two runs at once would sign each other's files; the lock goes with the value.
-fn alone(folder: &Path) -> Result<fs::File> {
-    let path = folder.join("lock");
-    let file = fs::File::create(&path).map_err(Error::file(&path))?;
-    file.try_lock()
-        .map_err(|_| Error::unexpected(format!("another bench is running in {}", folder.display())))?;
-    Ok(file)
+        plot: None,
+        figures: Vec::new(),
+        raw,
+    })
 }
 
 fn ours(place: &Place, kind: &Kind) -> Result<Vec<String>> {
@@ -113,15 +102,7 @@ fn ours(place: &Place, kind: &Kind) -> Result<Vec<String>> {
 fn rpmsign(place: &Place, kind: &Kind) -> Result<Vec<String>> {
     let command = || -> Result<Command> {
         let copy = fresh(place)?;
-        let mut command = Command::new("rpmsign");
-        command.env("GNUPGHOME", place.folder.join("gnupg"));
-        command.args([
-            "--define",
-            "__gpg /usr/bin/gpg",
-            "--define",
-            "_gpg_name rsa4096@corpus.invalid",
-            "--addsign",
-        ]);
+        let mut command = place.peers.rpmsign();
         command.args(kind.rpmsign).arg(copy);
         Ok(command)
     };
@@ -209,7 +190,7 @@ fn accepted(place: &Place, kind: &Kind) -> Result<()> {
     let said = process::output(
         Command::new("rpmkeys")
             .arg("--dbpath")
-            .arg(place.folder.join("rpmdb"))
+            .arg(place.peers.database())
             .args(["-K", "-v"])
             .arg(place.folder.join("work/big.rpm")),
     )?;
@@ -219,27 +200,11 @@ fn accepted(place: &Place, kind: &Kind) -> Result<()> {
     if right == wanted { Ok(()) } else { Err(Error::unexpected(format!("rpmkeys: {said}"))) }
 }
 
-/// The test key, for us, for gpg and for rpm.
-fn prepare_keys(place: &Place) -> Result<()> {
-    let keys = process::root().join("fixtures/pgp-key");
-    let (secret, public) = (keys.join("gen_rsa4096.sec.asc"), keys.join("gen_rsa4096.pub.asc"));
-    for name in ["home", "gnupg", "rpmdb"] {
-        let folder = place.folder.join(name);
-        if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
-        }
-        process::run(Command::new("install").args(["-d", "-m", "0700"]).arg(&folder))?;
-    }
-    process::run(sealwright(place).args(["key", "import", "rsa4096"]).arg(&secret))?;
-    process::run(
-        Command::new("gpg")
-            .env("GNUPGHOME", place.folder.join("gnupg"))
-            .args(["--batch", "--quiet", "--import"])
-            .arg(&secret),
-    )?;
-    let database = place.folder.join("rpmdb");
-    process::run(Command::new("rpmdb").arg("--initdb").arg("--dbpath").arg(&database))?;
-    process::run(Command::new("rpmkeys").arg("--dbpath").arg(&database).arg("--import").arg(&public))
+/// The test key, for us.
+fn prepare_key(place: &Place) -> Result<()> {
+    fresh_folder(&place.folder.join("home"))?;
+    let secret = process::root().join("fixtures/pgp-key/gen_rsa4096.sec.asc");
+    process::run(sealwright(place).args(["key", "import", "rsa4096"]).arg(secret))
 }
 
 /// The package; built once, kept for the next run.
@@ -265,20 +230,4 @@ fn package(folder: &Path) -> Result<PathBuf> {
     )?;
     fs::remove_file(&content).map_err(Error::file(&content))?;
     Ok(package)
-}
-
-/// Where the payload starts: after lead, signature header (padded to 8) and main header.
-fn payload_offset(package: &Path) -> Result<u64> {
-    let mut file = fs::File::open(package).map_err(Error::file(package))?;
-    let mut header_end = |start: u64| -> Result<u64> {
-        let mut intro = [0_u8; 16];
-        file.seek(SeekFrom::Start(start)).map_err(Error::file(package))?;
-        file.read_exact(&mut intro).map_err(Error::file(package))?;
-        let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = intro;
-        let entries = u64::from(u32::from_be_bytes([a, b, c, d]));
-        let data = u64::from(u32::from_be_bytes([e, f, g, h]));
-        Ok(start.saturating_add(16).saturating_add(entries.saturating_mul(16)).saturating_add(data))
-    };
-    let signature_end = header_end(96)?;
-    header_end(signature_end.next_multiple_of(8))
 }

@@ -1,4 +1,4 @@
-//! What a program reads of a file, by strace.
+//! What a program reads of a file, and which calls it makes, by strace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,9 +30,83 @@ pub(super) struct Reads {
 /// Runs a command under strace and adds up what it read of files in `folder`, whose payload starts at
 /// `payload_offset`.
 pub(super) fn reads(command: &Command, folder: &Path, payload_offset: u64) -> Result<Reads> {
+    let text = traced(command, &["-y", "-s", "0", "-e", CALLS])?;
+    Ok(add_up(&text, &folder.to_string_lossy(), payload_offset))
+}
+
+/// How often a program with all its threads and children made calls of some kinds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Calls {
+    /// Locks and other waiting of threads for each other.
+    pub(super) futex: u64,
+    /// `fsync`, `fdatasync`: of one file.
+    pub(super) syncs_of_files: u64,
+    /// `syncfs`: of all that is dirty on a file system.
+    pub(super) syncs_of_systems: u64,
+    /// Bytes into TCP connections, TLS and all.
+    pub(super) sent: u64,
+    /// Bytes out of them.
+    pub(super) received: u64,
+    /// TCP connections that were begun.
+    pub(super) connects: u64,
+}
+
+/// Runs a command under strace and counts.
+pub(super) fn calls(command: &Command) -> Result<Calls> {
+    const TRACED: &str =
+        "trace=futex,fsync,fdatasync,syncfs,connect,read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg";
+    traced(command, &["-yy", "-s", "0", "-e", TRACED]).map(|text| count_calls(&text))
+}
+
+/// Counts from a log that another strace wrote, attached to a process.
+pub(super) fn count_calls(log: &str) -> Calls {
+    let mut sum = Calls::default();
+    for line in joined(log) {
+        let Some((call, rest)) = line.split_once('(') else { continue };
+        let result = rest.rsplit_once(" = ").and_then(|(_, result)| result.split_whitespace().next());
+        let bytes = result.and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        let is_tcp = rest.split(',').next().unwrap_or_default().contains("<TCP");
+        let add = |counter: &mut u64, more: u64| *counter = counter.saturating_add(more);
+        match call {
+            "futex" => add(&mut sum.futex, 1),
+            "fsync" | "fdatasync" => add(&mut sum.syncs_of_files, 1),
+            "syncfs" => add(&mut sum.syncs_of_systems, 1),
+            "connect" if is_tcp => add(&mut sum.connects, 1),
+            "read" | "readv" | "recvfrom" | "recvmsg" if is_tcp => add(&mut sum.received, bytes),
+            "write" | "writev" | "sendto" | "sendmsg" if is_tcp => add(&mut sum.sent, bytes),
+            _ => {}
+        }
+    }
+    sum
+}
+
+/// Waits that ended because their time was over, from the first byte that came in over TCP to the last that went out.
+pub(super) fn timeouts(log: &str) -> u64 {
+    let lines = joined(log);
+    let over_tcp = |line: &String, calls: &[&str]| {
+        let call = line.split('(').next().unwrap_or_default();
+        calls.contains(&call) && line.split(',').next().unwrap_or_default().contains("<TCP")
+    };
+    let first =
+        lines.iter().position(|line| over_tcp(line, &["recvfrom", "read", "readv"])).unwrap_or(lines.len());
+    let last = lines.iter().rposition(|line| over_tcp(line, &["sendto", "write", "writev"])).unwrap_or(0);
+    let between = lines.get(first..last.max(first)).unwrap_or_default();
+    let is_timeout = |line: &&String| {
+        let is_wait = line.starts_with("epoll_") || line.starts_with("poll") || line.starts_with("ppoll");
+        // A look without a wait has the timeout 0.
+        let looks = line.contains(", 0, NULL") || line.contains(", 0) =");
+        let ended = line.ends_with("= 0") || line.ends_with("= 0 (Timeout)");
+        let slept = line.starts_with("nanosleep") || line.starts_with("clock_nanosleep");
+        (is_wait && ended && !looks) || slept || line.contains("ETIMEDOUT")
+    };
+    u64::try_from(between.iter().filter(is_timeout).count()).unwrap_or(u64::MAX)
+}
+
+/// Runs a command under strace with these options and returns the log.
+fn traced(command: &Command, options: &[&str]) -> Result<String> {
     let log = tempfile::NamedTempFile::new().map_err(Error::file(Path::new("temporary file")))?;
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-qq", "-s", "0", "-e", CALLS, "-o"]).arg(log.path());
+    strace.args(["-f", "-qq"]).args(options).arg("-o").arg(log.path());
     strace.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
@@ -41,8 +115,7 @@ pub(super) fn reads(command: &Command, folder: &Path, payload_offset: u64) -> Re
         };
     }
     process::output(&mut strace)?;
-    let text = fs::read_to_string(log.path()).map_err(Error::file(log.path()))?;
-    Ok(add_up(&text, &folder.to_string_lossy(), payload_offset))
+    fs::read_to_string(log.path()).map_err(Error::file(log.path()))
 }
 
 fn add_up(log: &str, folder: &str, payload_offset: u64) -> Reads {
@@ -138,5 +211,35 @@ mod tests {
             sum,
             Reads { headers: 120 + 10 + 10 + 1, payload: 30 + 30, by_kernel: 9, clones: 1, maps: 1 }
         );
+    }
+
+    #[test]
+    fn calls_are_counted_by_kind_and_bytes_only_of_tcp() {
+        let log = "7 futex(0x1, FUTEX_WAIT_PRIVATE, 0, NULL <unfinished ...>\n\
+                   8 fsync(5</b/a.rpm>) = 0\n\
+                   7 <... futex resumed>) = 0\n\
+                   8 fdatasync(5</b/a.rpm>) = 0\n\
+                   8 syncfs(5</b/a.rpm>) = 0\n\
+                   7 connect(9<TCP:[77]>, {sa_family=AF_INET}, 16) = -1 EINPROGRESS (now in progress)\n\
+                   7 sendto(9<TCP:[127.0.0.1:4->127.0.0.1:5]>, \"\"..., 99, MSG_NOSIGNAL, NULL, 0) = 99\n\
+                   7 recvfrom(9<TCP:[127.0.0.1:4->127.0.0.1:5]>, 0x1, 99, 0, NULL, NULL) = -1 EAGAIN (again)\n\
+                   7 recvfrom(9<TCP:[127.0.0.1:4->127.0.0.1:5]>, \"\"..., 99, 0, NULL, NULL) = 11\n\
+                   7 write(1</dev/null>, \"\"..., 5) = 5\n";
+        let wanted =
+            Calls { futex: 1, syncs_of_files: 2, syncs_of_systems: 1, sent: 99, received: 11, connects: 1 };
+        assert_eq!(count_calls(log), wanted);
+    }
+
+    #[test]
+    fn only_waits_within_a_request_that_ran_out_count() {
+        let log = "1 epoll_wait(3<anon>, [], 1024, 50) = 0\n\
+                   1 recvfrom(9<TCP:[a->b]>, \"\"..., 99, 0, NULL, NULL) = 11\n\
+                   1 epoll_wait(3<anon>, [], 1024, 0) = 0\n\
+                   1 epoll_wait(3<anon>, [], 1024, 7) = 0\n\
+                   1 epoll_wait(3<anon>, [{EPOLLIN}], 1024, 7) = 1\n\
+                   2 futex(0x1, FUTEX_WAIT_BITSET_PRIVATE, 0, {tv_sec=1}) = -1 ETIMEDOUT (Connection timed out)\n\
+                   1 sendto(9<TCP:[a->b]>, \"\"..., 99, MSG_NOSIGNAL, NULL, 0) = 99\n\
+                   1 epoll_wait(3<anon>, [], 1024, 50) = 0\n";
+        assert_eq!(timeouts(log), 2);
     }
 }

@@ -7,10 +7,11 @@ use pgp::types::{
     EcdsaPublicParams, EddsaLegacyPublicParams, KeyDetails, PublicParams, SignatureBytes, VerifyingKey as _,
 };
 
-use crate::algorithm::{KeyAlgorithm, RSA_BITS_MAX, RSA_BITS_MIN};
+use crate::algorithm::{HashAlgorithm, KeyAlgorithm, RSA_BITS_MAX, RSA_BITS_MIN};
 use crate::error::Error;
 use crate::openpgp::fingerprint::Fingerprint;
 use crate::openpgp::packet::{SignaturePacket, key_algorithm_name};
+use crate::openpgp::rsa::RsaVerifier;
 
 /// A primary key or subkey. For a subkey, end and revocation of the primary key are included: it is valid only
 /// while both are.
@@ -21,6 +22,7 @@ pub struct Component {
     algorithm: Option<KeyAlgorithm>,
     algorithm_name: String,
     weak: Option<String>,
+    rsa: Option<RsaVerifier>,
     pub(crate) standing: Standing,
 }
 
@@ -65,7 +67,9 @@ impl Component {
         let fingerprint = Fingerprint::from_bytes(details.fingerprint().as_bytes())?;
         let (algorithm, algorithm_name) = name_algorithm(details)?;
         let weak = name_weakness(details, &algorithm_name);
-        Ok(Self { key, fingerprint, algorithm, algorithm_name, weak, standing: Standing::default() })
+        let rsa = rsa_verifier(details)?;
+        let standing = Standing::default();
+        Ok(Self { key, fingerprint, algorithm, algorithm_name, weak, rsa, standing })
     }
 
     /// The fingerprint of this key.
@@ -214,8 +218,11 @@ impl Component {
     }
 
     /// The public-key operation alone: whether `value` is this key's signature over `digest`.
-    pub(crate) fn verify_digest(&self, hash: u8, digest: &[u8], value: &SignatureBytes) -> bool {
-        let hash = PgpHash::from(hash);
+    pub(crate) fn verify_digest(&self, hash: HashAlgorithm, digest: &[u8], value: &SignatureBytes) -> bool {
+        if let Some(answer) = self.rsa.as_ref().and_then(|rsa| rsa.verify(hash, digest, value)) {
+            return answer;
+        }
+        let hash = PgpHash::from(hash.openpgp_id());
         match &self.key {
             Key::Primary(key) => key.verify(hash, digest, value).is_ok(),
             Key::Subkey(key) => key.verify(hash, digest, value).is_ok(),
@@ -256,6 +263,15 @@ fn name_algorithm(key: &dyn KeyDetails) -> Result<(Option<KeyAlgorithm>, String)
     } else {
         Ok((None, name))
     }
+}
+
+fn rsa_verifier(key: &dyn KeyDetails) -> Result<Option<RsaVerifier>, Error> {
+    let params = key.public_params();
+    if !matches!(params, PublicParams::RSA(_)) {
+        return Ok(None);
+    }
+    let bytes = params.to_bytes().map_err(|error| Error::packet("public key", error))?;
+    Ok(RsaVerifier::new(&bytes))
 }
 
 fn nist_curve(params: &EcdsaPublicParams) -> Option<&'static str> {

@@ -135,7 +135,7 @@ pub fn verify(packet: &SignaturePacket, content: &Hasher, keyring: &Keyring, now
     if !digest.as_bytes().starts_with(&packet.digest_prefix()) {
         return bad("the content differs from what was signed");
     }
-    if !component.verify_digest(packet.hash_id(), digest.as_bytes(), &packet.signature_bytes()) {
+    if !component.verify_digest(content.hash(), digest.as_bytes(), &packet.signature_bytes()) {
         return bad("the key did not make this signature");
     }
     Outcome {
