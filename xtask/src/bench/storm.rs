@@ -164,10 +164,53 @@ fn anonymous(pid: u32) -> i64 {
 
 fn section(targets: &[Target<'_>; 2], count: u64) -> Section {
     let [ours, bare] = targets;
-    let few = FEW;
+    let bars = [FEW, count].into_iter().flat_map(|count| {
+        let bar = |target: &Target<'_>, of| {
+            Bar::new(format!("{}, {count} at once", target.name), target.server_us(count), of)
+        };
+        [bar(ours, Of::Ours), bar(bare, Of::Other)]
+    });
+    let raw = targets.iter().flat_map(|target| target.crowds.iter().map(|seen| raw(target.name, seen)));
+    Section {
+        name: "storm",
+        text: format!(
+            "{count} clients in one process, each with a connection of its own and a full TLS 1.3 handshake with certificates on both\n\
+             sides, all at once, one DescribeKey each; {MANY_TIMES} times, and {FEW_TIMES} times with {FEW} clients. Beside it the same against a\n\
+             tonic server with the same TLS that answers from memory. Load average {}. On {}.",
+            page::load(),
+            page::machine(Path::new("/tmp"))
+        ),
+        columns: vec!["What", ours.name, bare.name],
+        rows: rows(targets, count),
+        plot: Some(Plot {
+            title: "Processor time of the server for a fresh connection".to_owned(),
+            unit: "us",
+            bars: bars.collect(),
+        }),
+        figures: figures(targets, count),
+        raw: raw.collect(),
+    }
+}
+
+fn rows([ours, bare]: &[Target<'_>; 2], count: u64) -> Vec<Vec<String>> {
     let row =
         |name: &str, value: &dyn Fn(&Target<'_>) -> String| vec![name.to_owned(), value(ours), value(bare)];
-    let growth = ours.server_us(count) / ours.server_us(few);
+    let us = |value: f64| format!("{} us", short(value));
+    let server = |count| format!("server for a connection, {count} at once, processor time");
+    let client = format!("client for a connection, {count} at once, processor time");
+    let until = format!("until all {count} are answered, wall clock, the better of {MANY_TIMES}");
+    vec![
+        row("errors", &|it| it.errors().to_string()),
+        row(&server(FEW), &|it| us(it.server_us(FEW))),
+        row(&server(count), &|it| us(it.server_us(count))),
+        row(&client, &|it| us(it.client_us(count))),
+        row(&until, &|it| format!("{} s", short(it.seconds(count)))),
+        row("memory for an idle connection (RssAnon)", &|it| format!("{} KB", short(it.memory(count) / 1e3))),
+    ]
+}
+
+fn figures([ours, bare]: &[Target<'_>; 2], count: u64) -> Vec<Figure> {
+    let growth = ours.server_us(count) / ours.server_us(FEW);
     let beside = ours.server_us(count) / bare.server_us(count);
     let figure = |what: &str, measured: String, wanted: String, is_met: bool| Figure {
         what: what.to_owned(),
@@ -175,81 +218,35 @@ fn section(targets: &[Target<'_>; 2], count: u64) -> Section {
         wanted,
         is_met,
     };
-    let bars = [few, count].into_iter().flat_map(|count| {
-        let bar = |target: &Target<'_>, of| {
-            Bar::new(format!("{}, {count} at once", target.name), target.server_us(count), of)
-        };
-        [bar(ours, Of::Ours), bar(bare, Of::Other)]
-    });
-    Section {
-        name: "storm",
-        text: format!(
-            "{count} clients in one process, each with a connection of its own and a full TLS 1.3 handshake with certificates on both\n\
-             sides, all at once, one DescribeKey each; {MANY_TIMES} times, and {FEW_TIMES} times with {few} clients. Beside it the same against a\n\
-             tonic server with the same TLS that answers from memory. Load average {}. On {}.",
-            page::load(),
-            page::machine(Path::new("/tmp"))
+    let most = |most: f64| format!("{most} at most");
+    let kb = |bytes: f64| format!("{} KB", short(bytes / 1e3));
+    let (few, many) = ("processor time for a connection, many against few", format!("{growth:.2}"));
+    vec![
+        figure("errors", ours.errors().to_string(), "0".to_owned(), ours.errors() == 0),
+        figure(few, many, most(GROWTH_MAX), growth <= GROWTH_MAX),
+        figure(
+            "processor time for a connection, against bare tonic",
+            format!("{beside:.2}"),
+            most(BARE_MAX),
+            beside <= BARE_MAX,
         ),
-        columns: vec!["What", ours.name, bare.name],
-        rows: vec![
-            row("errors", &|it| it.errors().to_string()),
-            row(&format!("server for a connection, {few} at once, processor time"), &|it| {
-                format!("{} us", short(it.server_us(few)))
-            }),
-            row(&format!("server for a connection, {count} at once, processor time"), &|it| {
-                format!("{} us", short(it.server_us(count)))
-            }),
-            row(&format!("client for a connection, {count} at once, processor time"), &|it| {
-                format!("{} us", short(it.client_us(count)))
-            }),
-            row(&format!("until all {count} are answered, wall clock, the better of {MANY_TIMES}"), &|it| {
-                format!("{} s", short(it.seconds(count)))
-            }),
-            row("memory for an idle connection (RssAnon)", &|it| {
-                format!("{} KB", short(it.memory(count) / 1e3))
-            }),
-        ],
-        plot: Some(Plot {
-            title: "Processor time of the server for a fresh connection".to_owned(),
-            unit: "us",
-            bars: bars.collect(),
-        }),
-        figures: vec![
-            figure("errors", ours.errors().to_string(), "0".to_owned(), ours.errors() == 0),
-            figure(
-                "processor time for a connection, many against few",
-                format!("{growth:.2}"),
-                format!("{GROWTH_MAX} at most"),
-                growth <= GROWTH_MAX,
-            ),
-            figure(
-                "processor time for a connection, against bare tonic",
-                format!("{beside:.2}"),
-                format!("{BARE_MAX} at most"),
-                beside <= BARE_MAX,
-            ),
-            figure(
-                "memory for an idle connection",
-                format!("{} KB", short(ours.memory(count) / 1e3)),
-                format!("{} KB at most", short(IDLE_MAX / 1e3)),
-                ours.memory(count) <= IDLE_MAX,
-            ),
-        ],
-        raw: targets
-            .iter()
-            .flat_map(|target| {
-                target.crowds.iter().map(move |seen| {
-                    json!({
-                        "server": target.name,
-                        "connections": seen.crowd.connections,
-                        "errors": seen.crowd.errors,
-                        "seconds": seen.crowd.seconds,
-                        "client_cpu": seen.crowd.cpu_seconds,
-                        "server_cpu": seen.server_cpu,
-                        "memory": seen.memory,
-                    })
-                })
-            })
-            .collect(),
-    }
+        figure(
+            "memory for an idle connection",
+            kb(ours.memory(count)),
+            format!("{} at most", kb(IDLE_MAX)),
+            ours.memory(count) <= IDLE_MAX,
+        ),
+    ]
+}
+
+fn raw(server: &str, seen: &Seen) -> serde_json::Value {
+    json!({
+        "server": server,
+        "connections": seen.crowd.connections,
+        "errors": seen.crowd.errors,
+        "seconds": seen.crowd.seconds,
+        "client_cpu": seen.crowd.cpu_seconds,
+        "server_cpu": seen.server_cpu,
+        "memory": seen.memory,
+    })
 }

@@ -1,7 +1,10 @@
 //! A tonic server with mutual TLS and nothing behind it: it answers the question of the crowd from memory.
 
+use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use rustls::RootCertStore;
 use rustls::server::{ServerConfig, WebPkiClientVerifier};
@@ -12,10 +15,13 @@ use sealwright_proto::v1::{
     BeginImportRequest, BeginImportResponse, CreateKeyRequest, DescribeKeyRequest, ImportKeyRequest,
     ImportKeyResponse, Key, ListKeysRequest, ListKeysResponse, RenewKeyRequest, SetKeyStateRequest,
 };
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::Connected;
 use tonic::{Request, Response, Status};
 
 /// Accepted and not yet handed to tonic.
@@ -40,7 +46,7 @@ pub(crate) async fn run(folder: &str) {
             tokio::spawn(async move {
                 stream.set_nodelay(true).unwrap();
                 if let Ok(stream) = tls.accept(stream).await {
-                    let _ = accepted.send(Ok(stream)).await;
+                    let _ = accepted.send(Ok(Encrypted(stream))).await;
                 }
             });
         }
@@ -72,6 +78,43 @@ fn config(folder: &Path) -> ServerConfig {
         .unwrap();
     config.alpn_protocols = vec![b"h2".to_vec()];
     config
+}
+
+/// For tonic, which only knows a stream of TLS that it has made itself.
+struct Encrypted(TlsStream<TcpStream>);
+
+impl Connected for Encrypted {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Encrypted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Encrypted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
 }
 
 struct Echo {
