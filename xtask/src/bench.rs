@@ -6,8 +6,10 @@
 
 mod big;
 mod disk;
+mod engine;
 mod inputs;
 mod large;
+mod load;
 mod lone;
 mod measure;
 mod memory;
@@ -16,7 +18,10 @@ mod page;
 mod payload;
 mod peers;
 mod plot;
+mod priority;
+mod scale;
 mod server;
+pub(crate) mod storm;
 mod trace;
 
 use std::fs;
@@ -58,6 +63,14 @@ enum Name {
     Payload,
     /// Peak memory of client and server
     Memory,
+    /// The server with RSA-4096, single requests in flight; beside the bare operation
+    Rsa,
+    /// The server with Ed25519, groups of 64
+    Ed25519,
+    /// A lone interactive request beside a campaign
+    Priority,
+    /// The server with 100,000 keys and 10 million log entries, against a new one
+    Scale,
     /// A lone request: syncs, timers; a thousand packages: syncs, locks
     Lone,
 }
@@ -71,7 +84,11 @@ const BENCHES: &[(Name, Run)] = &[
     (Name::Large, large::run),
     (Name::Payload, payload::run),
     (Name::Memory, memory::run),
+    (Name::Rsa, engine::rsa),
+    (Name::Ed25519, engine::ed25519),
+    (Name::Priority, priority::run),
     (Name::Lone, lone::run),
+    (Name::Scale, scale::run),
     (Name::Big, big::run),
 ];
 

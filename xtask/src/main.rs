@@ -56,6 +56,8 @@ enum Chore {
     },
     /// Measure against public tools in the same run, and write docs/benchmarks.md
     Bench(bench::Arguments),
+    /// Let thousands of clients connect at once, beside a bare server; part of docs/benchmarks.md
+    Storm(bench::storm::Arguments),
     /// Change product code step by step and see that the tests of the order of effects notice; long
     Order(order::Arguments),
     /// Kill signing runs, campaigns or a server at random moments and check every file; some minutes
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Chore::Generate { check } => generate::run(check),
         Chore::Cases { release, names } => cases::run(release, &names),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Storm(arguments) => bench::storm::run(&arguments),
         Chore::Order(arguments) => order::run(&arguments),
         Chore::Soak { campaign: true, .. } => soak::campaign(),
         Chore::Soak { kills, serve: false, campaign: false } => soak::run(kills.unwrap_or(200)),

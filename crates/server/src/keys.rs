@@ -21,6 +21,10 @@ use crate::fault::from_store;
 use crate::policy::{self, Administrator, Principal};
 use crate::registry;
 
+mod looks;
+
+pub(crate) use looks::Looks;
+
 /// How long the signer may take for one key: RSA-4096 takes seconds to make, on a busy machine many.
 const KEY_DEADLINE: Duration = Duration::from_secs(120);
 
@@ -132,8 +136,8 @@ pub(crate) async fn describe(
     principal: &Principal,
     reference: &KeyReference,
 ) -> Result<Key, Fault> {
-    let loaded = registry::load(&front.store, reference).await;
-    let key = loaded.map_err(|fault| policy::look_up_failed(principal, reference, fault))?;
+    let found = front.looks.look(reference).await;
+    let key = found.map_err(|fault| policy::look_up_failed(principal, reference, fault))?;
     policy::see(principal, reference, &key.name)?;
     Ok(key)
 }

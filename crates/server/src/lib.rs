@@ -82,6 +82,7 @@ pub struct Front {
 pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) registry: registry::Registry,
+    pub(crate) looks: keys::Looks,
     pub(crate) signer: signer_client::SignerClient,
     pub(crate) tickets: tickets::Tickets,
     /// One permit a KiB, see [`Config::request_bytes_in_work_max`].
@@ -149,6 +150,7 @@ impl Front {
         belong_together(&store, &signer).await?;
         let inner = Inner {
             registry: registry::Registry::new(store.clone()),
+            looks: keys::Looks::start(store.clone()),
             store,
             signer,
             tickets: tickets::Tickets::default(),

@@ -184,6 +184,12 @@ impl Work for Record {
             let Tickets::Spend(tickets) = &intent.tickets else {
                 return Ok(existing(tx, intent).await?.unwrap_or(Recorded::TicketsRefused));
             };
+            // Nearly always it is new and has no tickets; what stands in its way is found at the commit.
+            if tx.is_together() && tickets.is_empty() {
+                tx.record_later(intent.clone());
+                tx.prune_later(intent.now_ms);
+                return Ok(Recorded::New);
+            }
             if !insert(tx, intent).await? {
                 // It is there: it was inserted under the same lock, or before.
                 return existing(tx, intent).await?.ok_or(Error::Damaged { what: "intents" });
@@ -192,7 +198,8 @@ impl Work for Record {
                 discard(tx, &intent.id).await?;
                 return Ok(Recorded::TicketUsed);
             }
-            prune(tx, intent.now_ms, tickets.len()).await?;
+            tx.prune_later(intent.now_ms);
+            prune_tickets(tx, intent.now_ms, tickets.len()).await?;
             Ok(Recorded::New)
         })
     }
@@ -289,14 +296,13 @@ async fn existing(tx: &mut Transaction<'_>, intent: &Intent) -> Result<Option<Re
     Ok(Some(Recorded::New))
 }
 
-async fn prune(tx: &mut Transaction<'_>, now_ms: i64, tickets: usize) -> Result<(), Error> {
-    sqlx::query(PRUNE)
-        .bind(now_ms.saturating_sub(RETENTION_MS))
-        .bind(now_ms)
-        .bind(PRUNE_PER_INTENT)
-        .execute(tx.connection())
-        .await
-        .doing("prune old intents")?;
+/// The parameters of [`PRUNE`], after so many new intents.
+pub(crate) fn pruned(now_ms: i64, intents: usize) -> [i64; 3] {
+    let most = i64::try_from(intents).unwrap_or(i64::MAX).saturating_mul(PRUNE_PER_INTENT);
+    [now_ms.saturating_sub(RETENTION_MS), now_ms, most]
+}
+
+async fn prune_tickets(tx: &mut Transaction<'_>, now_ms: i64, tickets: usize) -> Result<(), Error> {
     if tickets == 0 {
         return Ok(());
     }

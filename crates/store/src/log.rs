@@ -10,7 +10,7 @@ use crate::Store;
 use crate::error::{Doing as _, Error};
 use crate::intents::{self, IntentId};
 use crate::keys::KeyState;
-use crate::outcome::ItemOutcome;
+use crate::outcome::{self, ItemOutcome};
 use crate::transaction::{self, KeyCheck, Transaction};
 use crate::writer::Work;
 
@@ -141,7 +141,8 @@ impl Work for Conclusion {
             if let Some(refusal) = self.refusal(tx, &entries).await? {
                 return Ok(Concluded::Refused(refusal));
             }
-            let mark = tx.log_mark();
+            // Only an attempt that has lost its intent goes back to it, and that is found out here only where it is alone.
+            let mark = (!tx.is_together()).then(|| tx.log_mark());
             let appended = sealwright_tlog::append(tx, &entries).await?;
             let mut appended = appended.into_iter();
             let outcomes: Vec<ItemOutcome> = self
@@ -158,9 +159,13 @@ impl Work for Conclusion {
                     }
                 })
                 .collect();
-            if !intents::conclude(tx, &self.id, &outcomes).await? {
-                tx.log_return(mark);
-                return Ok(Concluded::Superseded);
+            match mark {
+                None => tx.conclude_later(self.id.clone(), outcome::encode(&outcomes)?),
+                Some(mark) if !intents::conclude(tx, &self.id, &outcomes).await? => {
+                    tx.log_return(mark);
+                    return Ok(Concluded::Superseded);
+                }
+                Some(_) => (),
             }
             for entry in &entries {
                 tx.signed(entry.key_id, entry.signed_at_s);
@@ -171,20 +176,20 @@ impl Work for Conclusion {
 }
 
 impl Conclusion {
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<&Entry> {
         let signed = self.items.iter().filter_map(|item| match item {
-            ItemResult::Signed { entry, .. } => Some(Entry::clone(entry)),
+            ItemResult::Signed { entry, .. } => Some(entry.as_ref()),
             ItemResult::Failed { .. } => None,
         });
         signed.collect()
     }
 
-    async fn refusal(&self, tx: &mut Transaction<'_>, entries: &[Entry]) -> Result<Option<Refusal>, Error> {
+    async fn refusal(&self, tx: &mut Transaction<'_>, entries: &[&Entry]) -> Result<Option<Refusal>, Error> {
         if entries.is_empty() {
             return Ok(None);
         }
         let key_id = *self.key_id.as_bytes();
-        let foreign = |entry: &Entry| entry.key_id != key_id || entry.key_generation != self.generation;
+        let foreign = |entry: &&Entry| entry.key_id != key_id || entry.key_generation != self.generation;
         let Some(key) = tx.key(key_id).await? else { return Ok(Some(Refusal::Gone)) };
         if entries.iter().any(foreign) {
             return Ok(Some(Refusal::GenerationChanged { found: key.generation }));

@@ -45,14 +45,18 @@ pub(crate) async fn open(folder: &Path) -> Result<Pools, Error> {
     let path = &folder.join(FILE_NAME);
     prepare_file(path)?;
     refuse_newer(path).await?;
+    // No question first whether a connection is still there: it is a file, and to ask is a way to the driver's thread and
+    // back for each commit and look-up.
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
+        .test_before_acquire(false)
         .connect_with(options(path).journal_mode(SqliteJournalMode::Wal))
         .await
         .doing("open the store")?;
     MIGRATOR.run(&writer).await.map_err(|error| migration_error(path, error))?;
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS_MAX)
+        .test_before_acquire(false)
         .connect_lazy_with(options(path).read_only(true));
     Ok(Pools { readers, writer })
 }

@@ -2,23 +2,44 @@
 //! written at its end, and the keys that were checked in it.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use sealwright_tlog::CompactRange;
 use sealwright_tlog::storage::{LogTransaction, Row as LogRow};
-use sqlx::{AssertSqlSafe, Row as _, SqliteConnection};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
 use crate::error::{Doing as _, Error};
+use crate::intents::{self, Intent, IntentId};
 use crate::keys::KeyState;
 
-/// Rows of the log in one INSERT.
-const ROWS_PER_INSERT: usize = 32;
+mod bulk;
+
+use bulk::{Answer, Written};
 
 pub(crate) const KEY: &str = "SELECT state, generation, expires, last_signed FROM keys WHERE id = $1";
 
 pub(crate) const SIGNED: &str =
-    "UPDATE keys SET last_signed = $1 WHERE id = $2 AND (last_signed IS NULL OR last_signed < $1)";
+    "UPDATE keys SET last_signed = $6 WHERE id = $7 AND (last_signed IS NULL OR last_signed < $6)";
+
+const WRITE_HEAD: &str = "UPDATE log_head SET size = $4, nodes = $5 WHERE id = 1";
 
 pub(crate) const HEAD: &str = "SELECT size, nodes FROM log_head WHERE id = 1";
+
+/// IMMEDIATE: the head is read under the lock for writing, which other processes respect. Both in one, as each statement
+/// is a way to the driver's thread and back.
+const BEGIN: &str = "BEGIN IMMEDIATE; SELECT size, nodes FROM log_head WHERE id = 1";
+
+/// The last statements of a transaction, in one: with or without pruning, head, time of a key (bits 1, 2, 4). Their
+/// parameters have numbers of their own; those of what is left out are not looked at.
+static ENDS: LazyLock<[String; 8]> = LazyLock::new(|| {
+    std::array::from_fn(|bits| {
+        let parts = [(1, intents::PRUNE), (2, WRITE_HEAD), (4, SIGNED)];
+        let parts = parts.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, text)| text);
+        parts.chain(["COMMIT"]).collect::<Vec<_>>().join("; ")
+    })
+});
 
 /// What a signature's key must still be when its entry is written.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +53,46 @@ pub(crate) struct KeyCheck {
 /// See the module. Nothing is durable before [`Self::commit`]. Who began it rolls it back when it was not committed.
 pub(crate) struct Transaction<'c> {
     open: &'c mut SqliteConnection,
+    /// As it was at the beginning.
+    stored_head: Option<SqliteRow>,
     head: Option<CompactRange>,
     head_changed: bool,
     rows: Vec<LogRow>,
     keys: HashMap<[u8; 16], KeyCheck>,
     /// Latest time of each key that got an entry in this transaction.
     signed: HashMap<[u8; 16], i64>,
+    way: Way,
+    /// Intents and answers that wait for the commit, where the way is together.
+    intents: Vec<Intent>,
+    answers: Vec<Answer>,
+    /// What the intents that were recorded leave to prune.
+    prune: Option<Prune>,
+}
+
+/// How intents and answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// At the commit, in statements for many, on the understanding that nothing is in the way of any.
+    Together,
+    /// Each by itself, with its own outcome.
+    Alone,
+}
+
+/// The end of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Ended {
+    /// Durable.
+    Committed,
+    /// Nothing is; roll back. Some intent or answer has to go alone.
+    Again,
+}
+
+/// Old rows that may go with the new ones.
+#[derive(Clone, Copy)]
+struct Prune {
+    now_ms: i64,
+    intents: usize,
 }
 
 /// A place in a transaction to go back to, as far as the log is concerned.
@@ -48,15 +103,22 @@ pub(crate) struct LogMark {
 }
 
 impl<'c> Transaction<'c> {
-    pub(crate) fn new(open: &'c mut SqliteConnection) -> Self {
-        Self {
+    /// Begins one.
+    pub(crate) async fn begin(open: &'c mut SqliteConnection, way: Way) -> Result<Self, Error> {
+        let stored_head = sqlx::query(BEGIN).fetch_optional(&mut *open).await.doing("begin a transaction")?;
+        Ok(Self {
             open,
+            stored_head,
             head: None,
             head_changed: false,
             rows: Vec::new(),
             keys: HashMap::new(),
             signed: HashMap::new(),
-        }
+            way,
+            intents: Vec::new(),
+            answers: Vec::new(),
+            prune: None,
+        })
     }
 
     pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
@@ -114,58 +176,80 @@ impl<'c> Transaction<'c> {
         self.rows.truncate(mark.rows);
     }
 
-    /// Writes rows, head and times, and commits: after this they are durable.
-    pub(crate) async fn commit(mut self) -> Result<(), Error> {
+    /// Whether [`Self::record_later`] and [`Self::conclude_later`] may be used.
+    pub(crate) fn is_together(&self) -> bool {
+        self.way == Way::Together
+    }
+
+    /// The intent is recorded at the commit, or there is none.
+    pub(crate) fn record_later(&mut self, intent: Intent) {
+        self.intents.push(intent);
+    }
+
+    /// The answer is written at the commit, or there is none.
+    pub(crate) fn conclude_later(&mut self, id: IntentId, outcome: Vec<u8>) {
+        self.answers.push(Answer { id, outcome });
+    }
+
+    /// Old intents go at the commit, some for each that was recorded.
+    pub(crate) fn prune_later(&mut self, now_ms: i64) {
+        let prune = self.prune.get_or_insert(Prune { now_ms, intents: 0 });
+        prune.now_ms = prune.now_ms.max(now_ms);
+        prune.intents = prune.intents.saturating_add(1);
+    }
+
+    /// Writes what waits, and commits: after [`Ended::Committed`] it is durable.
+    pub(crate) async fn commit(mut self) -> Result<Ended, Error> {
+        let intents = std::mem::take(&mut self.intents);
+        if bulk::record(self.connection(), &intents).await? == Written::Fewer {
+            return Ok(Ended::Again);
+        }
+        let answers = std::mem::take(&mut self.answers);
+        if bulk::conclude(self.connection(), &answers).await? == Written::Fewer {
+            return Ok(Ended::Again);
+        }
         let rows = std::mem::take(&mut self.rows);
-        for chunk in rows.chunks(ROWS_PER_INSERT) {
-            insert_rows(self.connection(), chunk).await?;
-        }
-        if let Some(head) = self.head.take().filter(|_| self.head_changed) {
-            sqlx::query("UPDATE log_head SET size = $1, nodes = $2 WHERE id = 1")
-                .bind(i64::try_from(head.size()).map_err(|_| sealwright_tlog::Error::Full)?)
-                .bind(head.encode_nodes())
-                .execute(self.connection())
+        bulk::append(self.connection(), &rows).await?;
+        self.end().await?;
+        Ok(Ended::Committed)
+    }
+
+    /// Prunes, writes head and times, and commits.
+    async fn end(self) -> Result<(), Error> {
+        let mut signed = self.signed.into_iter();
+        let last_signed = signed.next();
+        for signed in signed {
+            let note = sqlx::query(SIGNED).bind(0).bind(0).bind(0).bind(0).bind(0);
+            note_time(note, Some(signed))
+                .execute(&mut *self.open)
                 .await
-                .doing("write the head of the log")?;
+                .doing("note the time of an entry")?;
         }
-        for (id, at_s) in std::mem::take(&mut self.signed) {
-            sqlx::query(SIGNED)
-                .bind(at_s)
-                .bind(id.to_vec())
-                .execute(self.connection())
-                .await
-                .doing("note the time of a key's last entry")?;
-        }
-        sqlx::query("COMMIT").execute(self.open).await.doing("commit")?;
+        let head = self.head.filter(|_| self.head_changed);
+        let bits = usize::from(self.prune.is_some())
+            | usize::from(head.is_some()) << 1
+            | usize::from(last_signed.is_some()) << 2;
+        let text = ENDS.get(bits).map_or("", String::as_str);
+        let head = head.unwrap_or_default();
+        let [retained, now, most] =
+            self.prune.map_or([0; 3], |prune| intents::pruned(prune.now_ms, prune.intents));
+        let end = sqlx::query(AssertSqlSafe(text))
+            .bind(retained)
+            .bind(now)
+            .bind(most)
+            .bind(i64::try_from(head.size()).map_err(|_| sealwright_tlog::Error::Full)?)
+            .bind(head.encode_nodes());
+        note_time(end, last_signed).execute(self.open).await.doing("commit")?;
         Ok(())
     }
 }
 
-async fn insert_rows(connection: &mut SqliteConnection, rows: &[LogRow]) -> Result<(), Error> {
-    // At most ROWS_PER_INSERT texts, fewer than the driver's statement cache holds.
-    let groups: Vec<String> = (0..rows.len())
-        .map(|row| {
-            let first = row.saturating_mul(5);
-            let parameter = |n: usize| format!("${}", first.saturating_add(n));
-            format!("({})", (1..=5).map(parameter).collect::<Vec<_>>().join(", "))
-        })
-        .collect();
-    let sql = format!(
-        "INSERT INTO log (position, entry, leaf_hash, key_id, signed_at) VALUES {}",
-        groups.join(", ")
-    );
-    // Only numbers of parameters were put into the text.
-    let mut query = sqlx::query(AssertSqlSafe(sql));
-    for row in rows {
-        query = query
-            .bind(i64::try_from(row.index).map_err(|_| sealwright_tlog::Error::Full)?)
-            .bind(row.entry.as_slice())
-            .bind(row.leaf_hash.as_bytes().as_slice())
-            .bind(row.key_id.as_slice())
-            .bind(row.signed_at_s);
-    }
-    query.execute(connection).await.doing("append to the log")?;
-    Ok(())
+fn note_time(
+    query: Query<'static, Sqlite, SqliteArguments>,
+    signed: Option<([u8; 16], i64)>,
+) -> Query<'static, Sqlite, SqliteArguments> {
+    let (id, at_s) = signed.unwrap_or_default();
+    query.bind(at_s).bind(id.to_vec())
 }
 
 impl LogTransaction for Transaction<'_> {
@@ -175,13 +259,13 @@ impl LogTransaction for Transaction<'_> {
         if let Some(head) = &self.head {
             return Ok(head.clone());
         }
-        let head = read_head(self.connection()).await?;
+        let head = parse_head(self.stored_head.as_ref())?;
         self.head = Some(head.clone());
         Ok(head)
     }
 
-    async fn write_rows(&mut self, rows: &[LogRow]) -> Result<(), Error> {
-        self.rows.extend_from_slice(rows);
+    async fn write_rows(&mut self, rows: Vec<LogRow>) -> Result<(), Error> {
+        self.rows.extend(rows);
         Ok(())
     }
 
@@ -192,14 +276,14 @@ impl LogTransaction for Transaction<'_> {
     }
 }
 
-/// Reads the head of the log. Inside `BEGIN IMMEDIATE` no other writer can change it. (On PostgreSQL the same
-/// place needs `FOR UPDATE`: the second constant stands here when that database comes.)
+/// Reads the head of the log as of the last commit.
 pub(crate) async fn read_head(connection: &mut SqliteConnection) -> Result<CompactRange, Error> {
-    let row = sqlx::query(HEAD)
-        .fetch_optional(connection)
-        .await
-        .doing("read the head of the log")?
-        .ok_or(Error::Damaged { what: "the log has no head" })?;
+    let row = sqlx::query(HEAD).fetch_optional(connection).await.doing("read the head of the log")?;
+    parse_head(row.as_ref())
+}
+
+fn parse_head(row: Option<&SqliteRow>) -> Result<CompactRange, Error> {
+    let row = row.ok_or(Error::Damaged { what: "the log has no head" })?;
     let size: i64 = row.try_get(0).doing("read the head of the log")?;
     let nodes: Vec<u8> = row.try_get(1).doing("read the head of the log")?;
     let size = u64::try_from(size).map_err(|_| Error::Damaged { what: "log_head.size" })?;

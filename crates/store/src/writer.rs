@@ -10,10 +10,13 @@ use sqlx::{SqliteConnection, SqlitePool};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Doing as _, Error};
-use crate::transaction::Transaction;
+use crate::transaction::{Ended, Transaction, Way};
 
 /// Most pieces of work in one commit: bounds the time that the first of them waits for the last.
 pub const BATCH_MAX: usize = 256;
+
+/// How often the others are let go first.
+const YIELDS_MAX: usize = 16;
 
 /// Most pieces of work that wait; further callers wait for a place, which is the back-pressure.
 const QUEUE_MAX: usize = 1024;
@@ -61,6 +64,7 @@ async fn run(pool: SqlitePool, mut queue: mpsc::Receiver<Box<dyn Job>>, commits:
     let mut batch = Vec::with_capacity(BATCH_MAX);
     let mut reported = Reported::default();
     while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        gather(&mut queue, &mut batch).await;
         let committed = commit(&pool, &mut batch).await;
         if committed.is_ok() {
             commits.fetch_add(1, Ordering::Relaxed);
@@ -71,6 +75,22 @@ async fn run(pool: SqlitePool, mut queue: mpsc::Receiver<Box<dyn Job>>, commits:
         }
     }
     pool.close().await;
+}
+
+/// What is about to come anyway comes along: as long as others that are ready to run bring more, they go first. Who is
+/// alone finds nobody to wait for, and goes on at once.
+async fn gather(queue: &mut mpsc::Receiver<Box<dyn Job>>, batch: &mut Vec<Box<dyn Job>>) {
+    for _ in 0..YIELDS_MAX {
+        let before = batch.len();
+        tokio::task::yield_now().await;
+        while batch.len() < BATCH_MAX {
+            let Ok(job) = queue.try_recv() else { break };
+            batch.push(job);
+        }
+        if batch.len() == before || batch.len() == BATCH_MAX {
+            return;
+        }
+    }
 }
 
 /// Whether the log was told: a failure that lasts gets one line when it starts and one when it ends, however many
@@ -98,23 +118,37 @@ impl Reported {
     }
 }
 
-/// One transaction. When it fails, the connection is brought back to outside of one, or else replaced: the next
-/// batch starts clean, and succeeds as soon as what was in the way is gone.
+/// One transaction, together; or, where something is in the way of that, another, each alone. When it fails, the
+/// connection is brought back to outside of one, or else replaced: the next batch starts clean, and succeeds as soon as
+/// what was in the way is gone.
 async fn commit(pool: &SqlitePool, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
     let mut connection = pool.acquire().await.doing("connect to the store")?;
-    let committed = transact(&mut connection, batch).await;
+    let committed = commit_on(&mut connection, batch).await;
     if committed.is_err() && !is_outside_after_rollback(&mut connection).await {
         let _ = connection.close().await;
     }
     committed
 }
 
+async fn commit_on(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
+    if transact(connection, batch, Way::Together).await? == Ended::Committed {
+        return Ok(());
+    }
+    sqlx::query("ROLLBACK").execute(&mut *connection).await.doing("roll back")?;
+    match transact(connection, batch, Way::Alone).await? {
+        Ended::Committed => Ok(()),
+        Ended::Again => Err(Error::Damaged { what: "intents" }),
+    }
+}
+
 /// The statements themselves and no guard of the driver's: it counts how deep it is in transactions, and SQLite ends
 /// one by itself when the disk is full, after which the driver can neither roll back nor begin.
-async fn transact(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
-    // IMMEDIATE: the head is read under the lock for writing, which other processes respect.
-    sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await.doing("begin a transaction")?;
-    let mut transaction = Transaction::new(connection);
+async fn transact(
+    connection: &mut SqliteConnection,
+    batch: &mut [Box<dyn Job>],
+    way: Way,
+) -> Result<Ended, Error> {
+    let mut transaction = Transaction::begin(connection, way).await?;
     for job in batch {
         job.run(&mut transaction).await?;
     }

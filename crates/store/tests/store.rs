@@ -526,3 +526,29 @@ async fn an_error_undoes_the_batch_and_goes_to_everyone_in_it() {
     let after = store.record_intent(intent(3, 3, key.id)).await;
     assert_eq!(after.unwrap(), Recorded::New, "nothing of the failed batch stayed, and the writer goes on");
 }
+
+/// What a batch writes goes into each table together, unless something is in the way of that: then each goes alone.
+#[tokio::test]
+async fn a_retry_and_a_lost_attempt_among_many_have_their_own_answers_and_disturb_nobody() {
+    let Opened { store, folder: _folder } = open().await;
+    let key = store.insert_key(key(1, "release")).await.unwrap();
+    let intents: Vec<_> = (0..70).map(|n| intent(n, n, key.id)).collect();
+    let retry = intent(3, 200, key.id);
+    let all = intents.iter().chain([&retry]).map(|intent| store.record_intent(intent.clone()));
+    let mut recorded = join_all(all).await;
+    assert_eq!(recorded.pop().unwrap().unwrap(), Recorded::InFlight);
+    assert!(recorded.iter().all(|recorded| matches!(recorded, Ok(Recorded::New))), "{recorded:?}");
+    let lost = intents.iter().chain([&retry]).map(|intent| conclusion(intent, &key, &[b"one", b"two"]));
+    let mut concluded = join_all(lost.map(|conclusion| store.conclude(conclusion))).await;
+    assert_eq!(concluded.pop().unwrap().unwrap(), Concluded::Superseded);
+    let mut indexes: Vec<u64> = Vec::new();
+    for concluded in concluded {
+        let Ok(Concluded::Done(outcomes)) = concluded else { panic!("{concluded:?}") };
+        indexes.extend(outcomes.iter().map(|outcome| signed(outcome).1));
+    }
+    indexes.sort_unstable();
+    assert_eq!(indexes, (0..140).collect::<Vec<_>>());
+    assert_eq!(store.log_head().await.unwrap().size(), 140);
+    let again = store.record_intent(retry).await.unwrap();
+    assert!(matches!(again, Recorded::Replayed(outcomes) if outcomes.len() == 2));
+}

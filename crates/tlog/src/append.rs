@@ -21,7 +21,7 @@ pub struct Appended {
 /// # Errors
 /// An entry with a field over its limit, a damaged head, a full log (all as [`Error`], through `From`), or the
 /// store's own error.
-pub async fn append<T>(transaction: &mut T, entries: &[Entry]) -> Result<Vec<Appended>, T::Error>
+pub async fn append<T>(transaction: &mut T, entries: &[&Entry]) -> Result<Vec<Appended>, T::Error>
 where
     T: LogTransaction,
     T::Error: From<Error>,
@@ -40,7 +40,7 @@ where
         let (key_id, signed_at_s) = (entry.key_id, entry.signed_at_s);
         rows.push(Row { index, entry: bytes, leaf_hash, key_id, signed_at_s });
     }
-    transaction.write_rows(&rows).await?;
+    transaction.write_rows(rows).await?;
     transaction.write_head(&head).await?;
     Ok(appended)
 }
@@ -69,9 +69,9 @@ mod tests {
             Ok(self.head.clone())
         }
 
-        async fn write_rows(&mut self, rows: &[Row]) -> Result<(), Error> {
+        async fn write_rows(&mut self, rows: Vec<Row>) -> Result<(), Error> {
             self.calls.push("rows");
-            self.rows.extend_from_slice(rows);
+            self.rows.extend(rows);
             Ok(())
         }
 
@@ -83,7 +83,8 @@ mod tests {
     }
 
     fn append_now(memory: &mut Memory, entries: &[Entry]) -> Result<Vec<Appended>, Error> {
-        match pin!(append(memory, entries)).poll(&mut Context::from_waker(Waker::noop())) {
+        let entries: Vec<&Entry> = entries.iter().collect();
+        match pin!(append(memory, &entries)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => result,
             Poll::Pending => panic!("memory never waits"),
         }

@@ -33,7 +33,7 @@ pub trait LogTransaction {
     fn head(&mut self) -> impl Future<Output = Result<CompactRange, Self::Error>> + Send;
 
     /// Writes rows whose indexes follow the head.
-    fn write_rows(&mut self, rows: &[Row]) -> impl Future<Output = Result<(), Self::Error>> + Send;
+    fn write_rows(&mut self, rows: Vec<Row>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Replaces the head by one that covers the rows just written.
     fn write_head(&mut self, head: &CompactRange) -> impl Future<Output = Result<(), Self::Error>> + Send;

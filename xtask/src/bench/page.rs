@@ -104,9 +104,9 @@ fn write(section: &Section) -> Result<()> {
 fn render(section: &Section) -> String {
     let mut lines = vec![
         format!(
-            "## {}\n\n    cargo xtask bench {}\n\n{}\n",
+            "## {}\n\n    cargo xtask {}\n\n{}\n",
             section.name,
-            section.name,
+            command(section.name),
             section.text.trim_end()
         ),
         format!("| {} |", section.columns.join(" | ")),
@@ -124,6 +124,11 @@ fn render(section: &Section) -> String {
         lines.push(format!("\n![{}](benchmarks/{}.svg)", plot.title, section.name));
     }
     format!("{}\n", lines.join("\n"))
+}
+
+/// What measures it.
+fn command(name: &str) -> String {
+    if name == "storm" { name.to_owned() } else { format!("bench {name}") }
 }
 
 /// Processor, kernel and file system of this machine, for the text of a section.

@@ -27,6 +27,7 @@ const NOBODY: u32 = 65_534;
 pub(super) struct Server {
     program: PathBuf,
     folder: TempDir,
+    port: u16,
     serve: Child,
     front: u32,
     signer: u32,
@@ -63,7 +64,7 @@ impl Server {
         process::output(&mut init)?;
         configure(&config.join("server.toml"), settings)?;
         let (serve, front, signer) = serve(&copy, uid, folder.path(), &config)?;
-        Ok(Self { program: copy, folder, serve, front, signer })
+        Ok(Self { program: copy, folder, port, serve, front, signer })
     }
 
     /// A command of the program as the client `admin`, who may do everything; as the user who runs the bench.
@@ -82,6 +83,21 @@ impl Server {
     /// Certificate, key and configuration of the client `admin`.
     pub(super) fn credentials(&self) -> PathBuf {
         self.folder.path().join("at/server/clients/admin")
+    }
+
+    /// Its configuration and certificates.
+    pub(super) fn config(&self) -> PathBuf {
+        self.folder.path().join("at/server")
+    }
+
+    /// The folder of its store.
+    pub(super) fn store(&self) -> PathBuf {
+        self.config().join("store")
+    }
+
+    /// Where it listens, on 127.0.0.1.
+    pub(super) const fn port(&self) -> u16 {
+        self.port
     }
 
     /// Imports a key of the fixtures under its name there: `rsa4096`, `ed25519`.
