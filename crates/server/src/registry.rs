@@ -22,6 +22,8 @@ use crate::policy::Authorised;
 use flights::{FLIGHTS_MAX, Flights, Place};
 use memory::{BYTES_MAX, Copied, ENTRY_BYTES, Memory};
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod flights;
 mod memory;
 mod sync;
