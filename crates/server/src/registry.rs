@@ -186,7 +186,7 @@ impl<S: Source> Registry<S> {
         if read.as_ref().is_err_and(|fault| fault.code == Code::KeyNotFound) {
             self.memory.forget(reference);
         }
-        read
+        read.map(|(entry, _)| entry)
     }
 
     /// The material of the key that was authorised: exactly that key and generation.
@@ -208,7 +208,7 @@ impl<S: Source> Registry<S> {
 
     /// Remembers a key as it was just written, unless a newer copy is there; returns the newer.
     pub(crate) fn put(&self, key: Key) -> Arc<Entry> {
-        self.memory.put(key, Copied::Changed)
+        self.memory.put(key, Copied::Changed).0
     }
 
     /// One read of the store for all who ask meanwhile. A failure goes to all of them and is not kept. Who gives up
@@ -224,8 +224,13 @@ impl<S: Source> Registry<S> {
                         return Ok((entry, Freshness::Remembered));
                     }
                     let read = self.read(&wanted).await;
-                    loader.land(read.clone());
-                    return read.map(|entry| (entry, Freshness::Fresh));
+                    match &read {
+                        Ok((entry, true)) => loader.land(Ok(Arc::clone(entry))),
+                        // Who waits may have come after a change that this read did not see: one of them reads anew.
+                        Ok((_, false)) => drop(loader),
+                        Err(fault) => loader.land(Err(fault.clone())),
+                    }
+                    return read.map(|(entry, _)| (entry, Freshness::Fresh));
                 }
                 Place::Waiter(waiter) => waiter,
                 Place::Full => {
@@ -251,7 +256,8 @@ impl<S: Source> Registry<S> {
         }
     }
 
-    async fn read(&self, wanted: &Wanted) -> Result<Arc<Entry>, Fault> {
+    /// The key as the store has it, and whether it is remembered now.
+    async fn read(&self, wanted: &Wanted) -> Result<(Arc<Entry>, bool), Fault> {
         sync::assert_no_lock_is_held();
         let seen = self.memory.changes_forgotten();
         let key = self.source.read(wanted).await?;

@@ -43,6 +43,20 @@ async fn r1_a_resolve_takes_no_lock() {
 }
 
 #[tokio::test]
+async fn r1_a_reader_frees_nothing() {
+    let registry = Registry::with_limit(Shelf::with(0), room(1));
+    let entry = Arc::downgrade(&registry.put(key(1)));
+    let (reader, _) = registry.memory.look();
+    registry.put(key(2));
+    assert!(entry.upgrade().is_some());
+    drop(reader);
+    assert!(entry.upgrade().is_some(), "freed by a reader");
+    registry.put(key(3));
+    assert!(entry.upgrade().is_none(), "kept for nobody");
+    assert_eq!(registry.memory.look().1, 0);
+}
+
+#[tokio::test]
 async fn r2_registrations_of_one_key_load_no_other() {
     let registry = Registry::new(Shelf::with(64));
     let mut entries = Vec::new();

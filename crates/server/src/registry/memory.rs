@@ -44,6 +44,9 @@ struct Writer {
     ring: VecDeque<Uuid>,
     bytes: usize,
     bytes_max: usize,
+    /// Snapshots that somebody looked at when they were exchanged; fewer than there are threads. The next writer frees
+    /// them: a reader frees nothing, so that it never waits for the allocator.
+    retired: Vec<Arc<Snapshot>>,
 }
 
 /// Where a copy of a key comes from.
@@ -57,7 +60,7 @@ pub(super) enum Copied {
 
 impl Memory {
     pub(super) fn new(bytes_max: usize) -> Self {
-        let writer = Writer { ring: VecDeque::new(), bytes: 0, bytes_max };
+        let writer = Writer { ring: VecDeque::new(), bytes: 0, bytes_max, retired: Vec::new() };
         Self { snapshot: Swap::from_pointee(Snapshot::default()), writer: Mutex::new(writer) }
     }
 
@@ -85,29 +88,30 @@ impl Memory {
         self.snapshot.load().changes_forgotten
     }
 
-    /// Remembers a copy of a key, unless a newer one is there; returns the newer. A copy that was read is not
-    /// remembered if it could be older than a change that was forgotten while it was read.
-    pub(super) fn put(&self, key: Key, copied: Copied) -> Arc<Entry> {
+    /// Remembers a copy of a key, unless a newer one is there; returns the newer, and whether it is remembered. A copy
+    /// that was read is not, if it could be older than a change that was forgotten while it was read; then it is only
+    /// good for who asked for that read.
+    pub(super) fn put(&self, key: Key, copied: Copied) -> (Arc<Entry>, bool) {
         // What has to go is dropped outside the lock.
-        let (entry, _gone) = self.writer.with(|writer| {
+        let (entry, is_remembered, _gone) = self.writer.with(|writer| {
             let snapshot = self.snapshot.load();
             let known = snapshot.by_id.get(&key.id).map(Arc::clone);
             if let Some(known) = known.as_ref().filter(|known| known.revision >= key.revision) {
                 known.signed(key.last_signed_s.unwrap_or(i64::MIN));
-                return (Arc::clone(known), None);
+                return (Arc::clone(known), true, Vec::new());
             }
             let changed = copied == Copied::Changed || known.as_ref().is_some_and(|known| known.changed);
             let entry = Arc::new(Entry::new(key, changed));
             // A known copy is not older than any change that was forgotten, and this one is newer.
             let may_be_old = matches!(copied, Copied::Read(seen) if seen != snapshot.changes_forgotten);
             if (may_be_old && known.is_none()) || entry.bytes() > writer.bytes_max {
-                return (entry, None);
+                return (entry, false, Vec::new());
             }
             let next = writer.with_entry(Snapshot::clone(&snapshot), &entry, known.as_deref());
             drop(snapshot);
-            (entry, Some(self.snapshot.swap(Arc::new(next))))
+            (entry, true, self.exchange(writer, next))
         });
-        entry
+        (entry, is_remembered)
     }
 
     /// Forgets the key of this name or fingerprint, and no other.
@@ -116,12 +120,28 @@ impl Memory {
         let id = entry.facts.id;
         let _gone = self.writer.with(|writer| {
             let mut next = Snapshot::clone(&self.snapshot.load());
-            let entry = next.by_id.get(&id).map(Arc::clone)?;
+            let Some(entry) = next.by_id.get(&id).map(Arc::clone) else { return Vec::new() };
             writer.ring.retain(|other| *other != id);
             writer.bytes = writer.bytes.saturating_sub(entry.bytes());
             next.remove(&entry);
-            Some(self.snapshot.swap(Arc::new(next)))
+            self.exchange(writer, next)
         });
+    }
+
+    /// Returns what nobody looks at any more, to be dropped outside the lock.
+    fn exchange(&self, writer: &mut Writer, next: Snapshot) -> Vec<Arc<Snapshot>> {
+        writer.retired.push(self.snapshot.swap(Arc::new(next)));
+        // Nobody can come to look at it again: it is not in its place any more.
+        let (idle, looked_at) =
+            std::mem::take(&mut writer.retired).into_iter().partition(|old| Arc::strong_count(old) == 1);
+        writer.retired = looked_at;
+        idle
+    }
+
+    /// A reader that looks, and snapshots that are kept for such.
+    #[cfg(test)]
+    pub(super) fn look(&self) -> (impl std::ops::Deref + '_, usize) {
+        (self.snapshot.load(), self.writer.with(|writer| writer.retired.len()))
     }
 
     /// Stops a writer inside.

@@ -61,6 +61,9 @@ fn r3_a_look_that_starts_after_a_change_returned_sees_it() {
         let crowd = Arc::clone(&registry);
         let crowd = spawn(async move { crowd.find(&named(2)).await.map(|_| ()) });
         block_on(async move {
+            for _ in 0..4 {
+                shuttle::future::yield_now().await;
+            }
             let disabled = Key { revision: 2, state: KeyState::Disabled, ..key(1) };
             registry.source.0.add(disabled.clone());
             registry.put(disabled);
