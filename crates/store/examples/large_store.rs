@@ -1,7 +1,8 @@
 //! What a signature costs the store: one with many keys and a long log against one with ten keys and an empty log, in
 //! turns. Prints one JSON object. The large one is made in FOLDER if it is not there (some 700 bytes an entry).
 //!
-//! `cargo run --release -p sealwright-store --example large_store -- FOLDER [KEYS ENTRIES ROUNDS REQUESTS]`
+//! `cargo run --release -p sealwright-store --example large_store -- FOLDER [KEYS ENTRIES ROUNDS REQUESTS USED]`; USED
+//! keys of the large store, at random places in it, are signed with.
 
 #![allow(
     clippy::unwrap_used,
@@ -44,6 +45,7 @@ async fn main() {
     let mut numbers = arguments.map(|argument| argument.parse::<u64>().unwrap());
     let mut next = |default| numbers.next().unwrap_or(default);
     let (keys, entries, rounds, requests) = (next(100_000), next(10_000_000), next(5), next(200));
+    let used = next(keys);
     let large = Path::new(&folder).join(format!("{keys}-{entries}"));
     if !large.join("done").exists() {
         let begun = Instant::now();
@@ -54,8 +56,8 @@ async fn main() {
     let small = tempfile::tempdir_in(&folder).unwrap();
     fill(&small.path().join("store"), 10, 0).await;
     let stores = [
-        (Store::open(&small.path().join("store")).await.unwrap(), 10),
-        (Store::open(&large.join("store")).await.unwrap(), keys),
+        (Store::open(&small.path().join("store")).await.unwrap(), (10, 10)),
+        (Store::open(&large.join("store")).await.unwrap(), (keys, used)),
     ];
     let mut costs = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
     for round in 0..rounds {
@@ -68,7 +70,7 @@ async fn main() {
     let [[lone_small, together_small], [lone_large, together_large]] = costs.map(|of| of.map(median));
     let head = stores[1].0.log_head().await.unwrap().size();
     println!(
-        "{{\"keys\": {keys}, \"log\": {head}, \"lone_cpu_us\": [{:.1}, {:.1}], \"lone_ratio\": {:.3}, \
+        "{{\"keys\": {keys}, \"used\": {used}, \"log\": {head}, \"lone_cpu_us\": [{:.1}, {:.1}], \"lone_ratio\": {:.3}, \
          \"lone_wall_us\": [{:.0}, {:.0}], \"together_cpu_us\": [{:.1}, {:.1}], \"together_ratio\": {:.3}, \
          \"together_wall_us\": [{:.0}, {:.0}]}}",
         lone_small.0,
@@ -99,17 +101,27 @@ fn median(mut costs: Vec<(f64, f64)>) -> (f64, f64) {
 }
 
 /// Signs so many groups of requests with keys at random; CPU and wall time in microseconds a signature.
-async fn measure(store: &Store, keys: u64, first: u64, groups: u64, together: usize) -> (f64, f64) {
+async fn measure(
+    store: &Store,
+    (keys, used): (u64, u64),
+    first: u64,
+    groups: u64,
+    together: usize,
+) -> (f64, f64) {
     let (begun, cpu) = (Instant::now(), cpu_us());
     for group in 0..groups {
         let requests = (0..together).map(|n| {
             let number = first + group * TOGETHER as u64 + n as u64;
-            sign(store, number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys)
+            sign(store, scatter(scatter(number) % used) % keys)
         });
         futures_util::future::join_all(requests).await;
     }
     let signatures = groups as f64 * together as f64;
     ((cpu_us() - cpu) / signatures, begun.elapsed().as_micros() as f64 / signatures)
+}
+
+const fn scatter(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
 }
 
 async fn sign(store: &Store, key: u64) {
