@@ -9,6 +9,7 @@
 //! | content of no embedded format | an error that names `--format detached` | skipped |
 
 pub mod file;
+pub mod kept;
 pub mod stdin;
 pub(crate) mod whole;
 
