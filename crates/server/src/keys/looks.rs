@@ -85,6 +85,7 @@ mod tests {
             sealed: vec![1],
             data_key_id: "d1".to_owned(),
             renewable: true,
+            backend: "software".to_owned(),
         };
         NewKey { id: Uuid::now_v7(), name: "release".to_owned(), usages: vec![Usage::OpenPgp], material }
     }
