@@ -32,7 +32,7 @@ use sealwright_proto::status::{Code, Fault};
 use crate::error::Error;
 use crate::listen::Stop;
 use crate::opened::OpenKey;
-use crate::pulse::{Pulse, Seen};
+use crate::pulse::{LOOK_UNWATCHED, Pulse, Seen};
 use crate::service::Service;
 use lanes::Lanes;
 use queue::{Permit, Queue};
@@ -43,9 +43,6 @@ const SLICE_US: u64 = 320;
 
 /// Microseconds for a message that has not been looked at.
 const FRESH_US: u64 = 50;
-
-/// How long a thread that is not watched sleeps without work.
-const LOOK_UNWATCHED: Duration = Duration::from_secs(60);
 
 /// Says to front why the service is not open.
 pub(crate) fn refuse(socket: UnixStream, error: &Error) {

@@ -15,7 +15,7 @@ const ALIVE: &[u8] = b"WATCHDOG=1";
 const LOOKS: u32 = 4;
 
 /// Between two looks, where nobody watches.
-const LOOK_UNWATCHED: Duration = Duration::from_secs(60);
+pub(crate) const LOOK_UNWATCHED: Duration = Duration::from_secs(60);
 
 /// Who is told that the signer works.
 #[derive(Debug)]

@@ -324,6 +324,7 @@ impl Token {
             network: settings.network,
             pin_bytes: u32::try_from(settings.pin.expose().len()).unwrap_or(u32::MAX),
             require_sandbox: self.require_sandbox,
+            closed: text(&self.directory),
         };
         ToWorker { id: 0, request: Some(Request::Start(start)) }
     }

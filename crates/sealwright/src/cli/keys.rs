@@ -43,7 +43,7 @@ pub(crate) enum KeyCommand {
     },
     /// Write the certificate (the public key).
     Export(ExportArgs),
-    /// Take in an OpenPGP secret key. It travels encrypted to the signer process.
+    /// Take in an OpenPGP secret key, which travels encrypted to the signer process, or a key that is on a token.
     Import(ImportArgs),
     /// Give a key a new period of validity: new self-signatures, with SHA-256.
     Renew {

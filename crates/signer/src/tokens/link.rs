@@ -43,6 +43,12 @@ impl Keeper {
         let (ours, theirs) = pair.map_err(|errno| failed(errno.into()))?;
         let mut command = Command::new("/proc/self/exe");
         command.arg(KEEPER_COMMAND).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        // What a service manager said to this process is not for modules.
+        for of_manager in
+            ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "CREDENTIALS_DIRECTORY", "LISTEN_FDS"]
+        {
+            command.env_remove(of_manager);
+        }
         // It ends when our end is closed, with us; nobody waits for it before.
         drop(command.spawn().map_err(failed)?);
         let keeper = Self { socket: ours };
