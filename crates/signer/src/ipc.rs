@@ -44,9 +44,6 @@ const SLICE_US: u64 = 320;
 /// Microseconds for a message that has not been looked at.
 const FRESH_US: u64 = 50;
 
-/// How long a thread that is not watched sleeps without work.
-const LOOK_UNWATCHED: Duration = Duration::from_secs(60);
-
 /// Says to front why the service is not open.
 pub(crate) fn refuse(socket: UnixStream, error: &Error) {
     let answers = Answers { socket: Mutex::new(socket), patience: None };

@@ -41,32 +41,33 @@ pub(super) fn refuse_attacks() -> Result<(), seccompiler::Error> {
 /// # Errors
 /// What the kernel or the compiler of filters says.
 pub(crate) fn restrict_worker(network: bool) -> Result<(), seccompiler::Error> {
-    let attacks = ATTACKS.iter().chain(NOT_OF_MODULES).filter(|number| **number != libc::SYS_bind);
+    let attacks = ATTACKS.iter().chain(NOT_OURS).filter(|number| !OF_MODULES.contains(number));
     let mut attacks: Rules = attacks.map(|number| (*number, Vec::new())).collect();
     if !network {
         // Sockets of this machine only.
-        let family = u64::from(libc::AF_UNIX.cast_unsigned());
-        let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)?;
+        let operator = SeccompCmpOp::Ne;
+        let local = u64::from(libc::AF_UNIX.cast_unsigned());
+        let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, local)?;
+        let refused = u32::try_from(libc::EAFNOSUPPORT).unwrap_or(97);
         let rules = [(libc::SYS_socket, vec![SeccompRule::new(vec![other])?])].into();
-        let refused = SeccompAction::Errno(libc::EAFNOSUPPORT.cast_unsigned());
-        install(rules, SeccompAction::Allow, refused)?;
+        install(rules, SeccompAction::Allow, SeccompAction::Errno(refused))?;
     }
     // Processes, not threads. clone3 hides its flags: libc falls back on clone when it is not there.
     attacks.insert(libc::SYS_clone, vec![SeccompRule::new(vec![masked(0, libc::CLONE_THREAD, 0)?])?]);
     install(attacks, SeccompAction::Allow, SeccompAction::KillProcess)?;
+    let not_there = u32::try_from(libc::ENOSYS).unwrap_or(38);
     let rules = [(libc::SYS_clone3, Vec::new())].into();
-    install(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))
+    install(rules, SeccompAction::Allow, SeccompAction::Errno(not_there))
 }
 
-/// Of [`NOT_OURS`], what no module does either: they speak to daemons of readers, or to appliances, and serve nobody.
-const NOT_OF_MODULES: &[i64] = &[
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_fork,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_vfork,
+/// Of those, what modules do: they speak to daemons of readers, or to appliances.
+const OF_MODULES: &[i64] = &[
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_sendmmsg,
+    libc::SYS_memfd_create,
 ];
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
