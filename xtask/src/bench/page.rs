@@ -14,7 +14,7 @@ use crate::{Result, process};
 
 const PAGE: &str = "docs/benchmarks.md";
 const PICTURES: &str = "docs/benchmarks";
-const HEAD: &str = "# Benchmarks\n\nWritten by `cargo xtask bench`, which measures public tools in the same run on the same machine. A broken\nlimit fails the run.\n";
+const HEAD: &str = "# Benchmarks\n\nWritten by `cargo xtask bench`, which measures public tools in the same run on the same machine. A broken\nlimit, or a figure that falls short, fails the run.\n";
 
 /// One bench.
 pub(super) struct Section {

@@ -50,29 +50,22 @@ pub(super) fn run(bench: &Bench) -> Result<Section> {
     let set = Set::below(&place, Kind::Large)?;
     let server = Server::start(&bench.program, &[])?;
     server.import("rsa4096")?;
-    let mut openssl = Way::new("openssl dgst -sha256", &set);
-    let mut ours = [
-        Way::new("sealwright, package with SHA-256 alone", &set),
-        Way::new("sealwright, package with MD5 too", &set),
-    ];
+    let mut sha256 = Way::new("openssl dgst -sha256", &set);
+    let mut md5 = Way::new("openssl dgst -md5", &set);
+    let mut alone = Way::new("sealwright, package with SHA-256 alone", &set);
+    let mut both = Way::new("sealwright, package with MD5 too", &set);
     for _ in 0..ROUNDS {
-        for way in &mut ours {
-            let is_alone = way.name.ends_with("alone");
-            if is_alone {
-                set.restore_without_md5()?
-            } else {
-                set.restore()?
-            }
-            set.warm()?;
-            if is_alone {
-                openssl.take(&openssl_digest(&way.set.paths().collect::<Vec<_>>())?);
-            }
-            let cost = time(&mut sign(&server, way.set))?;
-            way.take(&cost);
-        }
+        let paths: Vec<&Path> = set.paths().collect();
+        set.restore_without_md5()?;
+        set.warm()?;
+        sha256.take(&openssl_digest("sha256", &paths)?);
+        alone.take(&time(&mut sign(&server, &set))?);
+        set.restore()?;
+        set.warm()?;
+        md5.take(&openssl_digest("md5", &paths)?);
+        both.take(&time(&mut sign(&server, &set))?);
     }
-    let [alone, md5] = ours;
-    Ok(section(&place, &[openssl, alone, md5]))
+    Ok(section(&place, &[sha256, md5, alone, both]))
 }
 
 fn sign(server: &Server, set: &Set) -> Command {
@@ -98,19 +91,15 @@ fn section(place: &Path, ways: &[Way<'_>]) -> Section {
             json!({ "way": way.name, "seconds": seconds, "client_cpu_s": cpu, "bytes": way.set.bytes() })
         })
     });
-    let figures = ways.iter().skip(1).map(|way| Figure {
-        what: format!("{} against openssl, GB/s", way.name),
-        measured: short(way.rate() / reference),
-        wanted: format!("{SHARE_MIN} at least"),
-        is_met: way.rate() / reference >= SHARE_MIN,
-    });
     Section {
         name: "payload",
         text: format!(
             "Three packages of 1.9 GB at once, in the cache, signed over header and payload with `--in-place` against a running\n\
              server, on {}. Medians of {ROUNDS} runs in turns. openssl runs once for each\n\
              file, all at once. Signing takes two SHA-256 of each file (payload alone, which the header\n\
-             records; header and payload, which is signed) and, where the package has it, MD5 of header and payload.\n\
+             records; header and payload, which is signed) and, where the package has it, MD5 of header and payload, which\n\
+             is compared before anything is signed. MD5 has no instruction, and one file is one chain of blocks: a package\n\
+             with it cannot be read faster than MD5 goes, so the last figure compares with openssl doing the same three hashes.\n\
              Load when this was written: {}.",
             page::machine(place),
             page::load(),
@@ -131,7 +120,24 @@ fn section(place: &Path, ways: &[Way<'_>]) -> Section {
                 })
                 .collect(),
         }),
-        figures: figures.collect(),
+        figures: figures(ways),
         raw: raw.collect(),
     }
+}
+
+fn figures(ways: &[Way<'_>]) -> Vec<Figure> {
+    let [sha256, md5, alone, both] = ways else { return Vec::new() };
+    // One after the other on the same cores.
+    let same_hashes = 1.0 / (2.0 / sha256.rate() + 1.0 / md5.rate());
+    let figure = |way: &Way<'_>, against: &str, reference: f64| Figure {
+        what: format!("{} against {against}, GB/s", way.name),
+        measured: short(way.rate() / reference),
+        wanted: format!("{SHARE_MIN} at least"),
+        is_met: way.rate() / reference >= SHARE_MIN,
+    };
+    vec![
+        figure(alone, "openssl dgst -sha256", sha256.rate()),
+        figure(both, "openssl dgst -sha256", sha256.rate()),
+        figure(both, "openssl doing the same hashes", same_hashes),
+    ]
 }

@@ -120,9 +120,13 @@ pub(super) fn openssl_speed(algorithm: &str) -> Result<f64> {
     }
 }
 
-/// `openssl dgst -sha256` of files, one process for each, all at once.
-pub(super) fn openssl_digest(paths: &[&Path]) -> Result<Cost> {
+/// `openssl dgst` of files, one process for each, all at once; algorithm `sha256` or `md5`.
+pub(super) fn openssl_digest(algorithm: &str, paths: &[&Path]) -> Result<Cost> {
     let mut command = Command::new("sh");
-    command.args(["-c", "printf '%s\\0' \"$@\" | xargs -0 -n 1 -P 64 openssl dgst -sha256", "sh"]);
-    time(command.args(paths))
+    command.args([
+        "-c",
+        "algorithm=$1; shift; printf '%s\\0' \"$@\" | xargs -0 -n 1 -P 64 openssl dgst \"-$algorithm\"",
+        "sh",
+    ]);
+    time(command.arg(algorithm).args(paths))
 }
