@@ -31,6 +31,7 @@ mod space;
 mod target;
 mod temporary;
 pub mod undo;
+mod whole_system;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

@@ -23,11 +23,19 @@ const DESCRIPTORS_OF_A_FILE: usize = 5;
 const DESCRIPTORS_OF_OTHERS: usize = 16;
 /// Files in hand at once at most: each holds three descriptors and, while it is hashed, a buffer.
 pub const JOBS_MAX: usize = 256;
+/// Files in hand at once if nobody says another number.
+const JOBS_DEFAULT: usize = 64;
 
-/// What `--jobs` is when it is not given: hashing keeps the cores busy, waiting for signatures and for the disk
-/// does not.
+/// What `--jobs` is when it is not given: so many that server and disk get groups of files, whatever they wait for.
+/// Reading and hashing has places of its own.
 #[must_use]
 pub fn default_jobs() -> usize {
+    hash_threads().max(JOBS_DEFAULT)
+}
+
+/// Files that are read and hashed at once: twice the cores, so that they are busy while some wait for the disk.
+#[must_use]
+pub fn hash_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     cores.saturating_mul(2).clamp(4, JOBS_MAX)
 }

@@ -45,6 +45,7 @@ pub(crate) struct Looked {
 /// Opens a file and finds what is needed to look at its signatures; `None` if it is not ours.
 pub(crate) fn look(entry: &Entry, named: Option<&'static str>) -> Result<Option<Looked>, Error> {
     let source = SourceFile::open(entry)?;
+    source.read_once();
     let embedded = match named {
         Some(name) => Some(detect::format(&source, Some(name))?).filter(|format| format.is_embedded()),
         None => detect::detect(&source)?,

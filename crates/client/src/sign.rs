@@ -26,8 +26,8 @@ use sealwright_proto::status::{Code, Fault};
 use tokio::sync::Semaphore;
 
 use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
-use crate::apply::{OutputDirectory, Policy, Staged, Target, Written, room_of};
-use crate::batch::Stop;
+use crate::apply::{OutputDirectory, Policy, Staged, Target, Writing, Written, room_of};
+use crate::batch::{self, Stop};
 use crate::committer::Committer;
 use crate::connection::{Connection, Group, Key, KeyState, Priority};
 use crate::detect;
@@ -78,12 +78,15 @@ pub struct Signer {
     committer: Committer,
     links: Links,
     reserve: Reserve,
+    /// Places for threads that read and hash.
+    hashing: Semaphore,
 }
 
 /// What a file is to the call that it is part of.
 #[derive(Clone, Copy, Default)]
 pub struct Part<'a> {
-    /// How many files may be read and hashed at once; a file that only waits for the disk does not count.
+    /// How many files may be in hand at once, from opening to the check of the signature; a file that only waits for the
+    /// disk does not count.
     pub in_hand: Option<&'a Semaphore>,
     /// How many other names of it are in the call.
     pub other_names: usize,
@@ -218,6 +221,7 @@ impl Signer {
             committer: Committer::default(),
             links: Links::default(),
             reserve: Reserve::default(),
+            hashing: Semaphore::new(batch::hash_threads()),
         })
     }
 
@@ -266,11 +270,13 @@ impl Signer {
         let tickets = self.take_tickets().await?;
         let salts: Vec<Salt> = tickets.iter().map(Ticket::salt).collect();
         let (this, its_entry, stop) = (Arc::clone(self), entry.clone(), part.stop.cloned());
+        let hashing = self.hashing.acquire().await.map_err(|_| Error::Stopped)?;
         let (step, learnt) = blocking(move || {
             let mut learnt = Trail::default();
             (this.prepare(&its_entry, &salts, &mut learnt, stop), learnt)
         })
         .await?;
+        drop(hashing);
         *trail = learnt;
         let pending = match step {
             Ok(Step::Ask(pending)) if !part.stop.is_some_and(Stop::is_asked) => pending,
@@ -346,6 +352,9 @@ impl Signer {
         trail.warnings.extend(source.notes().iter().map(|note| (*note).to_owned()));
         let format = detect::format(&source, self.request.format)?;
         trail.format = Some(format.name());
+        if !format.is_embedded() || matches!(self.request.policy.writing, Writing::InPlace(_)) {
+            source.read_once();
+        }
         let whole = Until { source: &source, stop };
         let preparation = format
             .prepare(&whole, &self.request.options, &self.certificate, salts)

@@ -8,6 +8,7 @@
 //! | FIFO, device, socket | an error | skipped |
 //! | content of no embedded format | an error that names `--format detached` | skipped |
 
+mod cache;
 pub mod file;
 pub mod stdin;
 pub(crate) mod whole;

@@ -60,7 +60,8 @@ pub fn for_each_chunk(
     end: u64,
     mut each: impl FnMut(&[u8]),
 ) -> io::Result<()> {
-    let mut buf = vec![0; CHUNK_BYTES];
+    let longest = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX).min(CHUNK_BYTES);
+    let mut buf = vec![0; longest];
     let mut at = start;
     while at < end {
         let want = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX).min(CHUNK_BYTES);

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::{Result, process};
 
 /// To be changed with what is written, so that older inputs are made again.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 /// Packages of the set `mixed`.
 pub(super) const MIXED: u64 = 400;
 /// Smallest and largest of them, in bytes; the logarithms of the sizes are spread evenly between.
@@ -36,8 +36,8 @@ pub(super) enum Kind {
     Mixed,
     /// Three of 1.9 GB, with all digests that rpmbuild writes.
     Large,
-    /// Three of 1.9 GB without the digest MD5, as on builders in FIPS mode.
-    LargeNoMd5,
+    /// One of 1.9 GB, for a file system of its own.
+    LargeOne,
     /// 20,000 of 10 KB.
     Small,
     /// One of 20 KB.
@@ -49,7 +49,7 @@ impl Kind {
         match self {
             Self::Mixed => "mixed",
             Self::Large => "large",
-            Self::LargeNoMd5 => "large-no-md5",
+            Self::LargeOne => "large-one",
             Self::Small => "small",
             Self::Single => "single",
         }
@@ -59,9 +59,9 @@ impl Kind {
     fn specs(self) -> Vec<(PathBuf, Spec)> {
         let numbers = 0..match self {
             Self::Mixed => MIXED,
-            Self::Large | Self::LargeNoMd5 => 3,
+            Self::Large => 3,
             Self::Small => SMALL,
-            Self::Single => 1,
+            Self::Single | Self::LargeOne => 1,
         };
         numbers.map(|number| self.spec(number)).collect()
     }
@@ -73,20 +73,17 @@ impl Kind {
                 let folder = number.checked_div(SMALL_IN_FOLDER).unwrap_or(0);
                 PathBuf::from(format!("{folder:02}/{name}.rpm"))
             }
-            Self::Mixed | Self::Large | Self::LargeNoMd5 | Self::Single => {
-                PathBuf::from(format!("{name}.rpm"))
-            }
+            Self::Mixed | Self::Large | Self::LargeOne | Self::Single => PathBuf::from(format!("{name}.rpm")),
         };
         let spec = match self {
             Self::Mixed => {
                 let size = mixed_size(number);
                 let files = (size / BYTES_OF_A_FILE).clamp(1.0, FILES_MAX);
-                Spec::of_size(name, whole(size), whole(files), true)
+                Spec::of_size(name, whole(size), whole(files))
             }
-            Self::Large => Spec::of_size(name, LARGE_BYTES, 1, true),
-            Self::LargeNoMd5 => Spec::of_size(name, LARGE_BYTES, 1, false),
-            Self::Small => Spec::of_size(name, SMALL_BYTES, 1, true),
-            Self::Single => Spec::of_size(name, 20_000, 1, true),
+            Self::Large | Self::LargeOne => Spec::of_size(name, LARGE_BYTES, 1),
+            Self::Small => Spec::of_size(name, SMALL_BYTES, 1),
+            Self::Single => Spec::of_size(name, 20_000, 1),
         };
         (path, spec)
     }
@@ -110,6 +107,8 @@ pub(super) struct Set {
     packages: Vec<(PathBuf, u64)>,
     /// First parts of all packages in order, each of the same length.
     heads: Vec<u8>,
+    /// The same without the digest MD5; of the set `Large` alone.
+    without_md5: Vec<u8>,
 }
 
 impl Set {
@@ -118,25 +117,31 @@ impl Set {
         let folder = place.join(kind.folder());
         let stamp = place.join(format!("{}.made", kind.folder()));
         let heads = place.join(format!("{}.heads", kind.folder()));
+        let without_md5 = place.join(format!("{}.heads-without-md5", kind.folder()));
         let sizes = place.join(format!("{}.sizes", kind.folder()));
         if fs::read_to_string(&stamp).is_ok_and(|made| made == VERSION) {
             let heads = fs::read(&heads).map_err(Error::file(&heads))?;
+            let without_md5 = fs::read(&without_md5).map_err(Error::file(&without_md5))?;
             let text = fs::read_to_string(&sizes).map_err(Error::file(&sizes))?;
             let sizes = text.lines().map(|line| line.parse().unwrap_or(0));
             let packages = kind.specs().into_iter().map(|(path, _)| folder.join(path)).zip(sizes).collect();
-            return Ok(Self { kind, folder, packages, heads });
+            return Ok(Self { kind, folder, packages, heads, without_md5 });
         }
         println!("xtask: making packages in {}", folder.display());
-        let mut set = Self { kind, folder, packages: Vec::new(), heads: Vec::new() };
+        let mut set = Self { kind, folder, packages: Vec::new(), heads: Vec::new(), without_md5: Vec::new() };
         for (path, spec) in kind.specs() {
             let path = set.folder.join(path);
             make_parent(&path)?;
-            let head = spec.write(&path)?;
-            set.heads.extend(head);
+            let heads = spec.write(&path)?;
+            set.heads.extend(heads.usual);
+            if kind == Kind::Large {
+                set.without_md5.extend(heads.without_md5);
+            }
             let size = fs::metadata(&path).map_err(Error::file(&path))?.len();
             set.packages.push((path, size));
         }
         fs::write(&heads, &set.heads).map_err(Error::file(&heads))?;
+        fs::write(&without_md5, &set.without_md5).map_err(Error::file(&without_md5))?;
         let text: String = set.packages.iter().map(|(_, size)| format!("{size}\n")).collect();
         fs::write(&sizes, text).map_err(Error::file(&sizes))?;
         set.settle()?;
@@ -168,9 +173,17 @@ impl Set {
     /// Makes all of them unsigned again: only what a signature changes is written, unless a file has another size now.
     /// Everything is on the disk afterwards.
     pub(super) fn restore(&self) -> Result<()> {
+        self.restore_with(&self.heads)
+    }
+
+    /// The same, without the digest MD5: of the set `Large` alone.
+    pub(super) fn restore_without_md5(&self) -> Result<()> {
+        self.restore_with(&self.without_md5)
+    }
+
+    fn restore_with(&self, heads: &[u8]) -> Result<()> {
         let head_bytes = self.head_bytes();
-        for ((number, (path, size)), head) in (0_u64..).zip(&self.packages).zip(self.heads.chunks(head_bytes))
-        {
+        for ((number, (path, size)), head) in (0_u64..).zip(&self.packages).zip(heads.chunks(head_bytes)) {
             let is_same_size = fs::metadata(path).is_ok_and(|metadata| metadata.len() == *size);
             if is_same_size {
                 let file = fs::OpenOptions::new().write(true).open(path).map_err(Error::file(path))?;

@@ -17,7 +17,7 @@ use crate::Result;
 /// Runs of each, in turns.
 const ROUNDS: usize = 15;
 /// MiB of the file system that shares extents.
-const XFS_MIB: u64 = 7_168;
+const XFS_MIB: u64 = 3_072;
 /// The whole command, in seconds.
 const SECONDS_MAX: f64 = 0.050;
 /// Times the one of 20 KB.
@@ -56,7 +56,7 @@ pub(super) fn run(bench: &Bench) -> Result<Section> {
     ];
     if let Some(xfs) = &xfs {
         ways.push(Way::new("20 KB, XFS, reflink", xfs.path(), Kind::Single, &[])?);
-        ways.push(Way::new("1.9 GB, XFS, reflink", xfs.path(), Kind::Large, &[])?);
+        ways.push(Way::new("1.9 GB, XFS, reflink", xfs.path(), Kind::LargeOne, &[])?);
     }
     for _ in 0..ROUNDS {
         for way in &mut ways {

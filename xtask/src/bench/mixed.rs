@@ -23,7 +23,7 @@ const ROUNDS: usize = 5;
 /// Runs of what takes long.
 const SLOW_ROUNDS: usize = 2;
 /// MiB of the file system that shares extents.
-const XFS_MIB: u64 = 4_096;
+const XFS_MIB: u64 = 3_072;
 /// rpmsign takes at least so many times as long.
 const TIMES_FASTER: f64 = 20.0;
 /// Ours in place takes at most so many times the bare operations.

@@ -21,17 +21,21 @@ use rustix::io::Errno;
 use sealwright_formats::source::ReadAt as _;
 use sealwright_formats::splice::Edits;
 
-use crate::apply::in_place::roll_back;
+use crate::apply::in_place::{InPlace, roll_back};
 use crate::apply::journal::{Journal, StateDirectory};
 use crate::apply::sidecar::Sidecar;
 use crate::apply::undo::Record;
-use crate::apply::{How, Staged, Target, Written, length, sync_directory};
+use crate::apply::{How, Staged, Target, Written, length, sync_directory, whole_system};
 use crate::error::Error;
 
 /// Files of one group at most.
 pub const FILES_MAX: usize = 64;
 /// Bytes of edits in one group: their undo records fit in one journal, and in memory.
 pub const EDIT_BYTES_MAX: u64 = 16 << 20;
+
+/// Files of one file system from which on all that is dirty there is synced at once: fewer are quicker alone, and do not
+/// wait for what others have written.
+const TOGETHER_MIN: usize = 8;
 
 /// What is to be committed.
 #[derive(Debug)]
@@ -88,10 +92,10 @@ pub fn commit(jobs: Vec<impl Into<Job>>) -> Vec<Result<Written, Error>> {
     let member = |job: Job| Member { job, record: None, touched: false, open: false, failed: None };
     let mut members: Vec<Member> = jobs.into_iter().map(|job| member(job.into())).collect();
     each(&mut members, Member::write);
-    each(&mut members, Member::sync_temporary);
+    sync(&mut members, Member::temporary, Member::sync_temporary);
     let journal = record(&mut members);
     each(&mut members, Member::switch);
-    each(&mut members, Member::sync_in_place);
+    sync(&mut members, Member::written_in_place, Member::sync_in_place);
     sync_directories(&mut members);
     for member in &mut members {
         member.undo_if_failed();
@@ -107,6 +111,34 @@ pub fn commit(jobs: Vec<impl Into<Job>>) -> Vec<Result<Written, Error>> {
 fn each(members: &mut [Member], step: impl Fn(&mut Member) -> Result<(), Error>) {
     for member in members.iter_mut().filter(|member| member.failed.is_none()) {
         member.failed = step(member).err();
+    }
+}
+
+/// Syncs the files of all members: one by one, or those of one file system together.
+fn sync(
+    members: &mut [Member],
+    file: impl Fn(&Member) -> Option<&File>,
+    alone: impl Fn(&mut Member) -> Result<(), Error>,
+) {
+    let device = |member: &Member| {
+        let file = file(member).filter(|_| member.failed.is_none())?;
+        rustix::fs::fstat(file).ok().map(|stat| stat.st_dev)
+    };
+    let devices: Vec<Option<u64>> = members.iter().map(device).collect();
+    let mut counts: HashMap<u64, usize> = HashMap::new();
+    for device in devices.iter().flatten() {
+        counts.entry(*device).and_modify(|count| *count = count.saturating_add(1)).or_insert(1);
+    }
+    counts.retain(|device, count| {
+        let of_device = || members.iter().zip(&devices).find(|(_, its)| **its == Some(*device));
+        *count >= TOGETHER_MIN
+            && of_device().and_then(|(member, _)| file(member)).is_some_and(whole_system::sync)
+    });
+    for (member, device) in members.iter_mut().zip(&devices) {
+        let is_synced = device.is_some_and(|device| counts.contains_key(&device));
+        if member.failed.is_none() && !is_synced {
+            member.failed = alone(member).err();
+        }
     }
 }
 
@@ -127,6 +159,23 @@ impl Member {
                 self.record = Some(in_place.record(source, edits)?);
                 Ok(())
             }
+        }
+    }
+
+    /// The temporary that is to be synced.
+    fn temporary(&self) -> Option<&File> {
+        match &self.job {
+            Job::File(staged, _) if staged.in_place().is_some() => None,
+            Job::File(staged, _) => Some(staged.result()),
+            Job::Sidecar(sidecar) => Some(sidecar.file()),
+        }
+    }
+
+    /// The file itself, where that is written.
+    fn written_in_place(&self) -> Option<&File> {
+        match &self.job {
+            Job::File(staged, _) => staged.in_place().map(InPlace::file),
+            Job::Sidecar(_) => None,
         }
     }
 

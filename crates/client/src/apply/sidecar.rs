@@ -207,6 +207,11 @@ impl Sidecar {
             .map_err(|error| self.write_error(error))
     }
 
+    /// What is to be synced.
+    pub(crate) const fn file(&self) -> &std::fs::File {
+        self.staged.temporary.file()
+    }
+
     pub(super) fn sync(&self) -> Result<(), Error> {
         rustix::fs::fsync(self.staged.temporary.file()).map_err(|error| self.write_error(error.into()))
     }

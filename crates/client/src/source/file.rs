@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{Advice, AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -16,6 +16,7 @@ use sealwright_formats::source::ReadAt;
 
 use crate::batch::Stop;
 use crate::error::{Error, FileKind};
+use crate::source::cache::Brought;
 use crate::source::{Entry, Place, open_beneath};
 
 /// Reads from this many bytes on count as reading through a file: the kernel is told to read ahead.
@@ -86,6 +87,10 @@ pub struct SourceFile {
     notes: Vec<&'static str>,
     /// Whether the kernel was told that the file is read through.
     sequential: AtomicBool,
+    /// Whether nobody needs its content again once it was read through.
+    once: AtomicBool,
+    /// What goes from the cache again.
+    brought: OnceLock<Option<Brought>>,
 }
 
 impl SourceFile {
@@ -148,7 +153,15 @@ impl SourceFile {
             identity,
             notes: Vec::new(),
             sequential: AtomicBool::new(false),
+            once: AtomicBool::new(false),
+            brought: OnceLock::new(),
         })
+    }
+
+    /// Says that what is read through is not needed again: it leaves the page cache, unless it was there before. Not for a
+    /// file that is copied afterwards.
+    pub(crate) fn read_once(&self) {
+        self.once.store(true, Ordering::Relaxed);
     }
 
     fn lock(&mut self) -> Result<(), Error> {
@@ -262,11 +275,22 @@ impl ReadAt for SourceFile {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        if buf.len() >= SEQUENTIAL_BYTES_MIN && !self.sequential.swap(true, Ordering::Relaxed) {
+        if buf.len() < SEQUENTIAL_BYTES_MIN {
+            return self.file.read_exact_at(buf, offset);
+        }
+        if !self.sequential.swap(true, Ordering::Relaxed) {
+            if self.once.load(Ordering::Relaxed) {
+                self.brought.get_or_init(|| Brought::look(&self.file, self.identity.size));
+            }
             // Advice only: a file system without it reads all the same.
             let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
         }
-        self.file.read_exact_at(buf, offset)
+        self.file.read_exact_at(buf, offset)?;
+        if let Some(Some(brought)) = self.brought.get() {
+            let end = offset.saturating_add(u64::try_from(buf.len()).unwrap_or(u64::MAX));
+            brought.drop_before(&self.file, end, self.identity.size);
+        }
+        Ok(())
     }
 }
 

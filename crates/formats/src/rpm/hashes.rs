@@ -112,6 +112,12 @@ impl Hashes {
         sets
     }
 
+    /// Takes SHA-256 out, into a set of its own, if it is wanted.
+    pub(super) fn take_sha256(&mut self) -> Option<Self> {
+        let at = self.sha2.iter().position(|hasher| hasher.hash() == HashAlgorithm::Sha256)?;
+        Some(Self { sha2: vec![self.sha2.swap_remove(at)], ..Self::default() })
+    }
+
     /// Takes over the hashes of `other`, which are not among these.
     pub(super) fn append(&mut self, mut other: Self) {
         self.md5 = self.md5.take().or(other.md5);
@@ -142,6 +148,24 @@ impl Hashes {
         for hasher in self.sha2.iter_mut().chain(salted) {
             hasher.update(data);
         }
+    }
+
+    /// Appends `data` to both sets. SHA-256 without a salt, where both want it, is computed two at once.
+    pub(super) fn update_both(one: &mut Self, other: &mut Self, data: &[u8]) {
+        let is_sha256 = |hasher: &Hasher| hasher.hash() == HashAlgorithm::Sha256;
+        let place = |set: &Self| set.sha2.iter().position(is_sha256);
+        let (Some(one_at), Some(other_at)) = (place(one), place(other)) else {
+            one.update(data);
+            other.update(data);
+            return;
+        };
+        let (mut one_sha256, mut other_sha256) =
+            (one.sha2.swap_remove(one_at), other.sha2.swap_remove(other_at));
+        Hasher::update_two(&mut one_sha256, &mut other_sha256, data);
+        one.update(data);
+        other.update(data);
+        one.sha2.push(one_sha256);
+        other.sha2.push(other_sha256);
     }
 
     /// The state of a SHA-2 hash that was wanted.

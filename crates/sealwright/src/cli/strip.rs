@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
             tokio::task::spawn_blocking(work).await.ok()
         }
     };
-    let jobs = args.jobs.map_or_else(batch::default_jobs, usize::from);
+    let jobs = args.jobs.map_or_else(batch::hash_threads, usize::from);
     let mut stopped = 0usize;
     batch::each(
         listing.groups,

@@ -71,7 +71,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
             work.ok()
         }
     };
-    let jobs = args.jobs.map_or_else(batch::default_jobs, usize::from);
+    let jobs = args.jobs.map_or_else(batch::hash_threads, usize::from);
     let mut stopped = 0usize;
     let mut groups = listing.groups;
     groups.extend(listing.repeated.into_iter().map(|entry| vec![entry]));

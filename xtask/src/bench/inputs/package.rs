@@ -13,11 +13,11 @@ use super::header::{Value, encode};
 use crate::Result;
 use crate::error::Error;
 
-/// Bytes of the lead and of the signature header with its padding: the same for every package that is made here, but
-/// for the digest MD5.
 const LEAD_BYTES: usize = 96;
 /// What rpmbuild reserves for signatures.
 const RESERVED_BYTES: usize = 4128;
+/// What MD5 takes in a signature header: an index entry and the digest.
+const MD5_BYTES: usize = 32;
 /// Content of large files repeats after so many bytes.
 const CONTENT_BYTES: usize = 1 << 20;
 const MTIME: u32 = 1_700_000_000;
@@ -29,22 +29,28 @@ pub(super) struct Spec {
     pub(super) name: String,
     /// Bytes of its files.
     pub(super) files: Vec<u32>,
-    /// Whether it has the digest MD5 of header and payload, as packages of builders without FIPS have.
-    pub(super) md5: bool,
+}
+
+/// First parts of a package, of the same length: everything that a signature over the header changes.
+pub(super) struct Heads {
+    /// With the digest MD5 of header and payload, as packages have.
+    pub(super) usual: Vec<u8>,
+    /// Without it, as packages of builders in FIPS mode.
+    pub(super) without_md5: Vec<u8>,
 }
 
 impl Spec {
     /// A package of about `bytes` in all.
-    pub(super) fn of_size(name: String, bytes: u64, files: u64, md5: bool) -> Self {
+    pub(super) fn of_size(name: String, bytes: u64, files: u64) -> Self {
         let header = 5_400_u64.saturating_add(files.saturating_mul(260));
         let content = bytes.saturating_sub(header).max(files);
         let each = content.checked_div(files).unwrap_or(content);
         let each = u32::try_from(each).unwrap_or(u32::MAX);
-        Self { name, files: (0..files).map(|_| each).collect(), md5 }
+        Self { name, files: (0..files).map(|_| each).collect() }
     }
 
-    /// Writes it, and returns its first part: everything that a signature over the header changes.
-    pub(super) fn write(&self, path: &Path) -> Result<Vec<u8>> {
+    /// Writes it, in the usual form.
+    pub(super) fn write(&self, path: &Path) -> Result<Heads> {
         let payload = Payload::of(self);
         let mut digest = Sha256::new();
         let mut payload_bytes = 0_u64;
@@ -57,24 +63,24 @@ impl Spec {
             .map_err(Error::file(path))?;
         let main = self.main_header(&hex(&digest.finalize()));
         let mut md5 = Md5::new_with_prefix(&main);
-        if self.md5 {
-            let hashed = payload.each(&mut |chunk| {
-                md5.update(chunk);
-                Ok(())
-            });
-            hashed.map_err(Error::file(path))?;
-        }
-        let md5 = self.md5.then(|| md5.finalize().to_vec());
-        let head = self.head(&main, payload_bytes, md5);
+        let hashed = payload.each(&mut |chunk| {
+            md5.update(chunk);
+            Ok(())
+        });
+        hashed.map_err(Error::file(path))?;
+        let heads = Heads {
+            usual: self.head(&main, payload_bytes, Some(md5.finalize().to_vec())),
+            without_md5: self.head(&main, payload_bytes, None),
+        };
         let write = || -> io::Result<()> {
             let mut file = BufWriter::with_capacity(CONTENT_BYTES, fs::File::create(path)?);
-            file.write_all(&head)?;
+            file.write_all(&heads.usual)?;
             file.write_all(&main)?;
             payload.each(&mut |chunk| file.write_all(chunk))?;
             file.flush()
         };
         write().map_err(Error::file(path))?;
-        Ok(head)
+        Ok(heads)
     }
 
     /// Lead and signature header, padded.
@@ -87,9 +93,10 @@ impl Spec {
             (273, Value::Text(hex(&Sha256::digest(main)))),
             (1000, Value::Int32(vec![size])),
         ];
+        let reserved = if md5.is_some() { RESERVED_BYTES } else { RESERVED_BYTES.saturating_add(MD5_BYTES) };
         entries.extend(md5.map(|md5| (1004, Value::Bytes(md5))));
         entries.push((1007, Value::Int32(vec![archive])));
-        entries.push((1008, Value::Bytes(vec![0; RESERVED_BYTES])));
+        entries.push((1008, Value::Bytes(vec![0; reserved])));
         let mut head = self.lead();
         head.extend(encode(62, &entries));
         head.resize(head.len().next_multiple_of(8), 0);
