@@ -146,7 +146,7 @@ impl Signer {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let root = folder.path().join("root");
         std::thread::spawn(move || {
-            let config = Config { root, root_key: None, create: true, socket: theirs.into() };
+            let config = Config { root, root_key: None, create: true, socket: theirs.into(), watcher: None };
             serve(config, Arc::new(Still)).unwrap()
         });
         ours.set_read_timeout(Some(Duration::from_secs(120))).unwrap();

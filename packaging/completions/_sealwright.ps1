@@ -324,6 +324,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--front-user', '--front-user', [CompletionResultType]::ParameterName, 'The same by name')
             [CompletionResult]::new('--root-key', '--root-key', [CompletionResultType]::ParameterName, 'Reads the root key from this file, which it never makes')
             [CompletionResult]::new('--parent', '--parent', [CompletionResultType]::ParameterName, 'Ends with the process of this number, which started it')
+            [CompletionResult]::new('--watched', '--watched', [CompletionResultType]::ParameterName, 'Says on standard output that it works, several times in so many seconds')
             [CompletionResult]::new('--require-sandbox', '--require-sandbox', [CompletionResultType]::ParameterName, 'Does not start on a kernel without Landlock')
             [CompletionResult]::new('--make-root-key', '--make-root-key', [CompletionResultType]::ParameterName, 'Makes a root key in the directory, if there is none, and ends')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')

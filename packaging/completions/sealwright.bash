@@ -1081,7 +1081,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__signer)
-            opts="-h -V --root --require-sandbox --front-uid --front-user --root-key --make-root-key --parent --json --help --version"
+            opts="-h -V --root --require-sandbox --front-uid --front-user --root-key --make-root-key --parent --watched --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1104,6 +1104,10 @@ _sealwright() {
                     return 0
                     ;;
                 --parent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --watched)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

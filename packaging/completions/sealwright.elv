@@ -293,6 +293,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --front-user 'The same by name'
             cand --root-key 'Reads the root key from this file, which it never makes'
             cand --parent 'Ends with the process of this number, which started it'
+            cand --watched 'Says on standard output that it works, several times in so many seconds'
             cand --require-sandbox 'Does not start on a kernel without Landlock'
             cand --make-root-key 'Makes a root key in the directory, if there is none, and ends'
             cand --json 'One JSON object for each file or key on standard output'

@@ -217,6 +217,7 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l front-u
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l front-user -d 'The same by name' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l root-key -d 'Reads the root key from this file, which it never makes' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l parent -d 'Ends with the process of this number, which started it' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l watched -d 'Says on standard output that it works, several times in so many seconds' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l require-sandbox -d 'Does not start on a kernel without Landlock'
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l make-root-key -d 'Makes a root key in the directory, if there is none, and ends'
 complete -c sealwright -n "__fish_sealwright_using_subcommand signer" -l json -d 'One JSON object for each file or key on standard output'

@@ -65,7 +65,8 @@ enum Chore {
         /// Kills for each way of writing and each file system; default 200. Of a server: of each process; default 20
         #[arg(long)]
         kills: Option<u32>,
-        /// A server under load: its signer, front and supervisor are killed, and it is told to end five times as often
+        /// A server under load: its signer, front and supervisor are killed, and it is told to end five times as often;
+        /// then in a crowd of idle connections
         #[arg(long)]
         serve: bool,
     },
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
         Chore::Storm(arguments) => bench::storm::run(&arguments),
         Chore::Order(arguments) => order::run(&arguments),
         Chore::Soak { kills, serve: false } => soak::run(kills.unwrap_or(200)),
-        Chore::Soak { kills, serve: true } => soak::serve(kills.unwrap_or(20)),
+        Chore::Soak { kills, serve: true } => soak::serve(kills.unwrap_or(20)).and_then(|()| soak::crowd()),
         Chore::Deny { install } => deny::run(install),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
     };

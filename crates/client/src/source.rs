@@ -10,6 +10,7 @@
 
 mod cache;
 pub mod file;
+pub mod kept;
 pub mod stdin;
 pub(crate) mod whole;
 

@@ -40,6 +40,8 @@ pub enum Grpc {
     FailedPrecondition = 9,
     /// 10
     Aborted = 10,
+    /// 12
+    Unimplemented = 12,
     /// 13
     Internal = 13,
     /// 14
@@ -132,6 +134,10 @@ codes! {
     /// The client's certificate names nobody, is for something else, or is not of an authority that counts now.
     ClientCertificateRefused = 9 "client-certificate-refused" Caller No Unauthenticated 401 3
         "Use a certificate for clients, of the authority of this server, with exactly one common name.";
+
+    /// A call, or a compression of messages, that this server does not have.
+    NotImplemented = 10 "not-implemented" Caller No Unimplemented 404 1
+        "Client and server are of different releases: update the older one. Send messages without compression.";
 
     // Keys.
     /// No key of that name or fingerprint.
@@ -376,7 +382,7 @@ mod grpc {
                 tonic::Code::ResourceExhausted | tonic::Code::OutOfRange => Code::LimitExceeded,
                 tonic::Code::PermissionDenied | tonic::Code::Unauthenticated => Code::PermissionDenied,
                 tonic::Code::InvalidArgument => Code::MalformedRequest,
-                tonic::Code::Unimplemented => Code::Unsupported,
+                tonic::Code::Unimplemented => Code::NotImplemented,
                 tonic::Code::Ok
                 | tonic::Code::Unknown
                 | tonic::Code::NotFound

@@ -1,6 +1,7 @@
 //! Where things lie. The only file that reads the environment.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Directories of the embedded default.
 #[derive(Clone, Debug)]
@@ -106,6 +107,13 @@ pub(crate) fn listen_fds() -> Option<(i32, String)> {
 /// `NOTIFY_SOCKET`: where a service manager hears of our state (sd_notify(3)).
 pub(crate) fn notify_socket() -> Option<PathBuf> {
     variable("NOTIFY_SOCKET")
+}
+
+/// `WATCHDOG_USEC`: after how long without a word a service manager kills this very process (sd_watchdog_enabled(3)).
+pub(crate) fn watchdog() -> Option<Duration> {
+    let is_other = text_variable("WATCHDOG_PID").is_some_and(|pid| pid.parse() != Ok(std::process::id()));
+    let silence_max = Duration::from_micros(text_variable("WATCHDOG_USEC")?.parse().ok()?);
+    (!is_other && !silence_max.is_zero()).then_some(silence_max)
 }
 
 /// `SEALWRIGHT_SERVER`: servers, or `embedded`.

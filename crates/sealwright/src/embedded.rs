@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use crate::config::{self, Places};
 use crate::failure::{Exit, Failure};
 use crate::machine;
+use crate::serve;
 use crate::users;
 
 /// Bytes in flight in each direction of the in-memory stream.
@@ -48,6 +49,9 @@ pub(crate) struct SignerArgs {
     /// Ends with the process of this number, which started it.
     #[arg(long, value_name = "PID")]
     parent: Option<u32>,
+    /// Says on standard output that it works, several times in so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    watched: Option<u32>,
 }
 
 /// A running front and signer.
@@ -196,7 +200,10 @@ pub(crate) fn signer(args: &SignerArgs) -> Result<Exit, Failure> {
     let socket = rustix::io::fcntl_dupfd_cloexec(stdin, 3).map_err(|error| unusable(error.to_string()))?;
     let socket = Socket::inherited(socket).map_err(|error| unusable(Failure::chain(&error)))?;
     let (root, root_key) = (args.root.clone(), args.root_key.clone());
-    let config = sealwright_signer::Config { root, root_key, create: true, socket };
+    let watcher = serve::watcher(args.watched).map_err(|error| {
+        Failure::failed(format!("nobody can be told that the signer works: {error}"), "Please report it.")
+    })?;
+    let config = sealwright_signer::Config { root, root_key, create: true, socket, watcher };
     let landlock = if args.require_sandbox { Landlock::Required } else { Landlock::IfPresent };
     let mut peers = args.front_uid.clone();
     for name in &args.front_user {

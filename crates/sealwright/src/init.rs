@@ -4,9 +4,10 @@ mod authority;
 mod files;
 mod installation;
 mod register;
+mod running;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sealwright_proto::names::KeyName;
 use serde::Serialize;
@@ -83,6 +84,8 @@ struct View<'a> {
     not_after: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reload: Option<String>,
 }
 
 /// Carries out `init`.
@@ -154,6 +157,7 @@ fn make<'a>(args: &Args, directory: PathBuf) -> Result<Report<'a>, Failure> {
 fn add_client<'a>(args: &Args, name: &'a str, mut installation: Installation) -> Result<Report<'a>, Failure> {
     let added = installation.add_client(name, &args.key, args.administrator)?;
     let folder = added.folder.display().to_string();
+    let reload = added.is_new.then(|| reload(installation.directory()));
     let mut lines = vec![
         format!(
             "{:<10} {folder} (certificate {}, valid until {})",
@@ -165,11 +169,11 @@ fn add_client<'a>(args: &Args, name: &'a str, mut installation: Installation) ->
             "Hand over: copy the files in it to ~/.config/sealwright of the user, mode 0600, and remove them here."
         ),
     ];
-    if added.is_new {
+    if let Some(reload) = &reload {
         if args.key.is_empty() {
             lines.push(format!("Keys:      none yet; add names to the entry of {name} in clients.toml."));
         }
-        lines.push(reload());
+        lines.push(reload_line(reload));
     } else {
         lines.push(
             "The certificates before stay valid until they end; --revoke refuses them, then issue again."
@@ -184,6 +188,7 @@ fn add_client<'a>(args: &Args, name: &'a str, mut installation: Installation) ->
         serial: Some(added.serial),
         not_after: Some(added.not_after),
         revoked: None,
+        reload,
     };
     Ok((view, lines))
 }
@@ -192,33 +197,47 @@ fn revoke(name: &str, mut installation: Installation) -> Result<Report<'_>, Fail
     let revoked = installation.revoke(name)?;
     let directory = installation.directory().display().to_string();
     let certificates = if revoked == 1 { "certificate" } else { "certificates" };
-    let lines = vec![format!("revoked    {revoked} {certificates} of {name}"), reload()];
-    Ok((
-        View { status: "revoked", directory, client: Some(name), revoked: Some(revoked), ..View::none() },
-        lines,
-    ))
+    let reload = reload(installation.directory());
+    let lines = vec![format!("revoked    {revoked} {certificates} of {name}"), reload_line(&reload)];
+    let (client, revoked, reload) = (Some(name), Some(revoked), Some(reload));
+    Ok((View { status: "revoked", directory, client, revoked, reload, ..View::none() }, lines))
 }
 
 fn renew_server<'a>(args: &Args, mut installation: Installation) -> Result<Report<'a>, Failure> {
     let (issued, names) = installation.renew_server(&args.name, args.only_names)?;
+    let reload = reload(installation.directory());
     let directory = installation.directory().display().to_string();
     let lines = vec![
         format!("renewed    {directory}/tls/server.pem (valid until {})", issued.not_after),
         format!("Names:     {}", names.join(", ")),
-        reload(),
+        reload_line(&reload),
     ];
     let view = View {
         status: "renewed",
         directory,
         serial: Some(issued.serial),
         not_after: Some(issued.not_after),
+        reload: Some(reload),
         ..View::none()
     };
     Ok((view, lines))
 }
 
-fn reload() -> String {
-    "Reload:    systemctl reload sealwright, or kill -HUP the running sealwright serve.".to_owned()
+/// What a server has to be told before it knows of a change: the command.
+fn reload(directory: &Path) -> String {
+    match running::server_of(directory) {
+        Some(pid) => format!("kill -HUP {pid}"),
+        None => RELOAD_UNIT.to_owned(),
+    }
+}
+
+/// The server is one of systemd, of another machine, or not started; then it needs nothing.
+const RELOAD_UNIT: &str = "systemctl reload sealwright-front";
+
+fn reload_line(command: &str) -> String {
+    let other =
+        if command == RELOAD_UNIT { " (without systemd: kill -HUP PID, of sealwright serve)" } else { "" };
+    format!("Reload:    {command}{other}")
 }
 
 fn directory_words(args: &Args) -> String {
@@ -235,6 +254,7 @@ impl View<'_> {
             serial: None,
             not_after: None,
             revoked: None,
+            reload: None,
         }
     }
 }

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use sealwright_client::connection::credentials::Credentials;
 use sealwright_client::connection::remote::{Address, Remote};
 use sealwright_client::connection::{Connection, trace};
+use sealwright_client::source::kept;
 use serde::Deserialize;
 
 use crate::config::{self, NO_HOME_ADVICE, Places};
 use crate::embedded::Embedded;
 use crate::failure::{Exit, Failure};
-use crate::file;
+use crate::mistake;
 
 /// The word for the embedded default in the place of a URL.
 const EMBEDDED: &str = "embedded";
@@ -171,8 +172,8 @@ fn no_configuration(url: &str) -> Failure {
 
 fn parse(path: &Path) -> Result<ClientFile, Failure> {
     let wrong = |why: String| unusable(path, &why);
-    let text = file::read_text(path, FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
-    toml::from_str(&text).map_err(|error| wrong(file::mistake_in(&text, &error)))
+    let text = kept::read_text(path, FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
+    toml::from_str(&text).map_err(|error| wrong(mistake::of(&text, &error)))
 }
 
 impl Way {

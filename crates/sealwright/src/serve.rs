@@ -14,6 +14,7 @@ mod complaint;
 mod config;
 mod files;
 mod front;
+mod heartbeat;
 mod inherit;
 mod listeners;
 mod notify;
@@ -21,8 +22,11 @@ mod process;
 mod sandbox;
 mod signals;
 mod supervisor;
+mod watchdog;
 
 use std::path::PathBuf;
+
+pub(crate) use heartbeat::watcher;
 
 use crate::config as environment;
 use crate::failure::{Exit, Failure};

@@ -4,7 +4,6 @@
 
 use std::io::{Error, ErrorKind, IsTerminal as _, Write as _};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first thing that went wrong with standard output. After it nothing more is written: what comes later would
 /// stand for the whole.
@@ -30,11 +29,10 @@ pub(crate) fn fault() -> Option<&'static Error> {
     FAULT.get()
 }
 
-/// Past the standard library, which takes a descriptor that cannot be written to for one that wants nothing.
+/// Past the standard library, which takes a descriptor that cannot be written to for one that wants nothing. One that
+/// was closed (`>&-`) does want nothing: the standard library has opened `/dev/null` in its place before `main`, so that
+/// no file of ours ever gets its number.
 fn write_all(mut bytes: &[u8]) -> std::io::Result<()> {
-    if CLOSED_AT_START.load(Ordering::Relaxed) {
-        return Err(rustix::io::Errno::BADF.into());
-    }
     let stdout = std::io::stdout().lock();
     while !bytes.is_empty() {
         match rustix::io::write(&stdout, bytes) {
@@ -46,22 +44,6 @@ fn write_all(mut bytes: &[u8]) -> std::io::Result<()> {
     }
     Ok(())
 }
-
-/// Standard output was closed (`>&-`) when we were started. The standard library opens `/dev/null` in its place before
-/// `main`, and nobody could tell it from one that was asked for.
-static CLOSED_AT_START: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn look_at_standard_output() {
-    let closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err();
-    CLOSED_AT_START.store(closed, Ordering::Relaxed);
-}
-
-// SAFETY: the section holds pointers to functions without arguments and results, and this is one. It runs on the only
-// thread before `main`; all that it does is one system call and one store.
-#[used]
-#[expect(unsafe_code, reason = "nothing else runs before the standard library")]
-#[unsafe(link_section = ".init_array")]
-static LOOK_AT_STANDARD_OUTPUT: extern "C" fn() = look_at_standard_output;
 
 /// Most bytes of a line beside the results: names in it come from outside.
 const LINE_BYTES_MAX: usize = 16 << 10;
@@ -95,17 +77,27 @@ pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// A text from outside, safe to show: control characters (a terminal would obey them) are escaped.
+/// A text from outside, safe to show: what a terminal would obey, what ends a line somewhere, and what changes the
+/// direction or the look of the text around it, is escaped.
 pub(crate) fn safe(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
-            let hidden = c.is_control()
-                || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
             let escaped: Box<dyn Iterator<Item = char>> =
-                if hidden { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) };
+                if is_hidden(c) { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) };
             escaped
         })
         .collect()
+}
+
+/// Control characters, the two separators of lines (Unicode 5.8), marks of direction (UAX #9), and what is not seen.
+/// The joiners U+200C and U+200D stay: some scripts need them.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// Columns as wide as their widest cell, two blanks between.
@@ -140,5 +132,17 @@ mod tests {
         assert_eq!(safe("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(safe("\u{202e}mpr.exe"), "\\u{202e}mpr.exe");
         assert_eq!(safe("päckage %{name} $x"), "päckage %{name} $x");
+    }
+
+    #[test]
+    fn no_character_that_ends_a_line_or_turns_text_is_shown_as_it_is() {
+        let ends_lines = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+        let turns = ['\u{61c}', '\u{200e}', '\u{200f}'].into_iter();
+        let turns = turns.chain('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}');
+        let unseen = ['\0', '\u{7f}', '\u{9b}', '\u{200b}', '\u{feff}', '\u{e0041}'];
+        for c in ends_lines.into_iter().chain(turns).chain(unseen) {
+            let shown = safe(&format!("a{c}b"));
+            assert!(shown.is_ascii() && shown.starts_with("a\\") && shown.ends_with('b'), "{c:?}: {shown}");
+        }
     }
 }

@@ -22,6 +22,8 @@ mod bench;
 mod certificates;
 #[path = "splice/disk.rs"]
 mod disk;
+#[path = "errors/readiness.rs"]
+mod readiness;
 #[path = "errors/scenarios.rs"]
 mod scenarios;
 #[path = "errors/stand.rs"]

@@ -12,8 +12,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
+use std::time::Instant;
 
 use sealwright_crypto::digest::to_hex;
 use sealwright_crypto::openpgp::armor;
@@ -96,6 +99,110 @@ fn a_session_at_trace_is_accounted_for_and_holds_no_secret() {
     let all = server_lines + &session.client;
     assert!(!all.contains('\u{1b}'));
     assert_no_secret(&session.server, &all);
+}
+
+/// The lines of the log with this message, once one of them is as wanted.
+fn awaited(server: &Server, message: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let found = || {
+        let log = server.log();
+        let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let mut lines = whole.lines().map(object).filter(|line| line["message"] == message);
+        lines.find(|line| is_wanted(line))
+    };
+    server.until(message, || found().is_some());
+    found().unwrap()
+}
+
+/// A client's folder with files of two installations.
+fn mixed(server: &Server, name: &str, ca: &Server, own: &Server) -> String {
+    let folder = server.work().join(name);
+    fs::create_dir(&folder).unwrap();
+    for (from, file) in [(ca, "ca.pem"), (own, "client.pem"), (own, "client.key"), (server, "client.toml")] {
+        fs::copy(from.admin().join(file), folder.join(file)).unwrap();
+    }
+    folder.join("client.toml").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_operator_sees_at_info_who_was_not_let_in_and_why() {
+    let (mut server, other) = (Server::new(PROGRAM), Server::new(PROGRAM));
+    server.configure("format =", "format = \"json\"");
+    server.configure("filter =", "filter = \"info\"");
+    let directory = server.directory();
+    let init = |arguments: &[&str]| {
+        server.ok(&[&["init", "--directory", directory.to_str().unwrap()], arguments].concat());
+    };
+    server.configure("# [limits]", "[limits]");
+    server.configure("# connections_per_client", "unauthenticated_per_address = 64");
+    init(&["--client", "build", "--key", "release"]);
+    init(&["--client", "gone", "--key", "*"]);
+    init(&["--revoke", "gone"]);
+    server.start();
+    server.ok(&["key", "create", "release", "--algorithm", "ed25519"]);
+    server.ok(&["key", "create", "other", "--algorithm", "ed25519"]);
+    let file = server.copy("gen_tiny-reserved4096.rpm");
+    let refused = |config: &str, key: &str| {
+        let mut command = server.command(&["sign", "--config", config, "--key", key, file.to_str().unwrap()]);
+        command.env_remove("SEALWRIGHT_CLIENT_CONFIG");
+        command.env("TRACEPARENT", format!("00-{TRACE}-00f067aa0ba902b7-01")).stdout(Stdio::piped());
+        assert_eq!(Ran::from(tools::run(&mut command)).code, Some(3), "{config}");
+    };
+    for (config, why) in [
+        (mixed(&server, "other-ca", &other, &server), "the client does not trust this server's certificate"),
+        (mixed(&server, "other-client", &server, &other), "the client's certificate is of another authority"),
+    ] {
+        refused(&config, "release");
+        let line = awaited(&server, "a handshake failed", |line| {
+            line["reason"].as_str().is_some_and(|reason| reason.starts_with(why))
+        });
+        assert!(line["peer"].as_str().unwrap().contains(':') && line["left_out"].is_u64(), "{line}");
+    }
+    let config =
+        |name: &str| directory.join("clients").join(name).join("client.toml").to_str().unwrap().to_owned();
+    refused(&config("gone"), "release");
+    refused(&config("build"), "other");
+    for (message, principal, outcome) in
+        [("turned away", "gone", "client-revoked"), ("answered", "build", "permission-denied")]
+    {
+        let line = awaited(&server, message, |line| line["principal"] == principal);
+        assert_eq!((&line["outcome"], &line["trace_id"]), (&Value::from(outcome), &Value::from(TRACE)));
+        assert!(line["peer"].is_string() && line["reason"].is_string() && line["call"].is_string(), "{line}");
+    }
+    let connect = |_| TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let silent: Vec<_> = (0..65).map(connect).collect();
+    awaited(&server, "a connection was closed by a limit", |line| {
+        line["limit"] == "unauthenticated" && line["peer"].as_str().unwrap().starts_with("127.0.0.1:")
+    });
+    drop(silent);
+    assert!(server.stop().success());
+}
+
+#[test]
+fn a_storm_of_handshakes_that_fail_writes_a_line_a_second_and_counts_the_others() {
+    const STORM: u64 = 300;
+    let mut server = Server::new(PROGRAM);
+    server.configure("format =", "format = \"json\"");
+    server.configure("filter =", "filter = \"info\"");
+    server.start();
+    let begun = Instant::now();
+    for _ in 0..STORM {
+        let mut socket = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        socket.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        // Whatever it says, until it closes.
+        let _ = socket.read_to_end(&mut Vec::new());
+    }
+    let left_out = || -> Vec<u64> {
+        let log = server.log();
+        let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let lines = whole.lines().map(object).filter(|line| line["message"] == "a handshake failed");
+        lines.map(|line| line["left_out"].as_u64().unwrap()).collect()
+    };
+    let told = |left_out: &[u64]| left_out.iter().map(|more| more + 1).sum::<u64>();
+    server.until("all are told of", || told(&left_out()) >= STORM);
+    let left_out = left_out();
+    assert_eq!(told(&left_out), STORM);
+    assert!(left_out.len() as u64 <= begun.elapsed().as_secs() + 1, "{left_out:?}");
+    assert!(server.stop().success());
 }
 
 #[test]

@@ -75,6 +75,32 @@ fn a_server_that_is_named_needs_a_configuration_and_embedded_needs_none() {
 }
 
 #[test]
+fn init_says_the_command_after_which_a_running_server_knows_a_new_client() {
+    let mut site = Site::new(&["--name", "localhost"]);
+    let told = |site: &Site, name: &str| {
+        let made = site.init(&["--client", name, "--key", "*"]);
+        assert_eq!(made.code, Some(0), "{}", made.text());
+        let line = made.stdout.lines().find(|line| line.starts_with("Reload: ")).unwrap().to_owned();
+        line.trim_start_matches("Reload:").trim_start().to_owned()
+    };
+    assert!(told(&site, "early").starts_with("systemctl reload sealwright-front (without systemd"));
+    site.start();
+    site.ok("early", &["key", "list"]);
+    let command = told(&site, "late");
+    assert_eq!(site.run("late", &["key", "list"]).code, Some(3), "it is not known yet");
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!(words[..2], ["kill", "-HUP"], "{command}");
+    tools::succeed(Command::new(words[0]).args(&words[1..]));
+    let begun = Instant::now();
+    while site.run("late", &["key", "list"]).code != Some(0) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", site.log());
+    }
+    let revoked = site.init(&["--revoke", "late", "--json"]);
+    assert_eq!(revoked.json()[0]["reload"], command, "{}", revoked.text());
+    assert!(!site.init(&["--client", "late"]).stdout.contains("Reload:"), "a renewal needs none");
+}
+
+#[test]
 fn who_has_no_grant_or_was_revoked_gets_3_and_a_renewed_certificate_works_again() {
     let mut site = Site::new(&["--name", "localhost"]);
     assert_eq!(site.init(&["--client", "alice", "--key", "nightly"]).code, Some(0));

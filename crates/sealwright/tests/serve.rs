@@ -7,6 +7,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::arithmetic_side_effects,
+    clippy::print_stdout,
     reason = "tests"
 )]
 
@@ -14,8 +15,14 @@
 mod caller;
 #[path = "serve/configuration.rs"]
 mod configuration;
+#[path = "serve/crowded.rs"]
+mod crowded;
+#[path = "serve/deaf.rs"]
+mod deaf;
 #[path = "serve/end.rs"]
 mod end;
+#[path = "serve/hung.rs"]
+mod hung;
 #[path = "serve/kill.rs"]
 mod kill;
 #[path = "serve/load.rs"]

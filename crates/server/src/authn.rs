@@ -8,6 +8,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::pki_types::CertificateDer;
@@ -124,6 +125,17 @@ impl Caller {
         }
     }
 
+    /// Waits until its certificate is over; for ever if there is none. A clock that is set shifts that; each call looks
+    /// for itself.
+    pub(crate) async fn certificate_ended(&self) {
+        let identity = match &self.inner.who {
+            Who::Known(_) => None,
+            Who::Peer(peer, _) => peer.identity.as_ref().ok(),
+        };
+        let Some(identity) = identity else { return std::future::pending().await };
+        tokio::time::sleep(until_after(identity.not_after_s, clock::now_s())).await;
+    }
+
     /// The groups that one connection may have in flight.
     pub(crate) fn places(&self) -> Arc<Semaphore> {
         Arc::clone(&self.inner.places)
@@ -186,12 +198,19 @@ impl Peer {
             return Ok(());
         }
         if let Err(error) = tables.plane.accepts(&self.chain) {
-            tracing::info!(%error, "a certificate does not count any more");
+            // The refusal has a line of its own, of which there are not too many.
+            tracing::debug!(%error, "a certificate does not count any more");
             return Err(refused("does not count any more with the authority of now"));
         }
         self.accepted_by.store(tables.plane_number, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// A certificate counts through its last second.
+fn until_after(not_after_s: i64, now_s: i64) -> Duration {
+    let left_s = not_after_s.saturating_sub(now_s).saturating_add(1);
+    Duration::from_secs(u64::try_from(left_s).unwrap_or(0))
 }
 
 fn refused(what: &str) -> Fault {
@@ -215,4 +234,19 @@ fn identity(own: &CertificateDer<'_>) -> Result<Identity, Fault> {
     }
     let serial = Serial::from_der(own.raw_serial()).ok_or_else(|| refused("has too long a serial number"))?;
     Ok(Identity { name: name.to_owned(), serial, not_after_s: own.validity().not_after.timestamp() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_counts_through_its_last_second_and_is_looked_at_right_after() {
+        for (not_after_s, now_s, want_s) in
+            [(100, 99, 2), (100, 100, 1), (100, 101, 0), (100, 102, 0), (i64::MAX, i64::MIN, i64::MAX)]
+        {
+            let want = Duration::from_secs(u64::try_from(want_s).unwrap());
+            assert_eq!(until_after(not_after_s, now_s), want, "{not_after_s} {now_s}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use tonic::service::Routes;
 
 use crate::Front;
 use crate::authn::Caller;
+use crate::metrics::KeyCall;
 
 mod health;
 mod keys;
@@ -29,17 +30,42 @@ pub(crate) fn routes(front: &Front) -> Routes {
     Routes::new(signing).add_service(keys).add_service(health).prepare()
 }
 
-/// Around a call: what all lines that are written in it have in common. The trace is the client's word.
-fn span(call: &'static str, caller: &Caller, metadata: &MetadataMap) -> (tracing::Span, Option<TraceId>) {
-    let header = metadata.get(trace::METADATA).and_then(|header| header.to_str().ok());
-    let trace_id = header.and_then(Traceparent::parse).map(|parent| parent.trace_id);
+/// Around a call: what all lines that are written in it have in common.
+fn span(call: &str, caller: &Caller, metadata: &MetadataMap) -> (tracing::Span, Option<TraceId>) {
+    let trace_id = trace_id(metadata.as_ref());
+    (span_of(call, caller, trace_id), trace_id)
+}
+
+/// The same from the head of a call alone.
+pub(crate) fn span_of(path: &str, caller: &Caller, trace_id: Option<TraceId>) -> tracing::Span {
     // At the level of errors, so that those have it, whatever else is logged.
-    let span = tracing::error_span!(
+    tracing::error_span!(
         "call",
-        call,
+        call = name(path),
         principal = caller.claimed_name(),
         peer = caller.address().map(tracing::field::display),
         trace_id = trace_id.map(tracing::field::display),
-    );
-    (span, trace_id)
+    )
+}
+
+/// Of the client's run, by its own word.
+pub(crate) fn trace_id(headers: &http::HeaderMap) -> Option<TraceId> {
+    let header = headers.get(trace::METADATA).and_then(|header| header.to_str().ok());
+    header.and_then(Traceparent::parse).map(|parent| parent.trace_id)
+}
+
+/// As lines name a call; any other by its path.
+fn name(path: &str) -> &str {
+    match path {
+        "/sealwright.v1.Signing/Sign" => "sign",
+        "/sealwright.v1.Signing/BeginSalts" => "begin-salts",
+        "/sealwright.v1.Keys/Create" => KeyCall::Create.label(),
+        "/sealwright.v1.Keys/List" => KeyCall::List.label(),
+        "/sealwright.v1.Keys/Describe" => KeyCall::Describe.label(),
+        "/sealwright.v1.Keys/BeginImport" => KeyCall::BeginImport.label(),
+        "/sealwright.v1.Keys/Import" => KeyCall::Import.label(),
+        "/sealwright.v1.Keys/Renew" => KeyCall::Renew.label(),
+        "/sealwright.v1.Keys/SetState" => KeyCall::SetState.label(),
+        other => other,
+    }
 }

@@ -35,6 +35,7 @@ mod grpc;
 mod keys;
 mod limits;
 pub mod metrics;
+mod notices;
 pub mod policy;
 mod readiness;
 mod registry;
@@ -87,6 +88,7 @@ pub(crate) struct Inner {
     pub(crate) request_kib: Arc<Semaphore>,
     pub(crate) request_kib_max: u32,
     pub(crate) metrics: Arc<metrics::Metrics>,
+    pub(crate) notices: notices::Notices,
     store_folder: PathBuf,
     readiness: readiness::Remembered,
     /// Places for large messages on their way in, of all connections.
@@ -154,6 +156,7 @@ impl Front {
             request_kib: Arc::new(Semaphore::new(kib)),
             request_kib_max: u32::try_from(kib).unwrap_or(u32::MAX),
             metrics,
+            notices: notices::Notices::default(),
             store_folder: store_folder.to_owned(),
             readiness: readiness::Remembered::default(),
             arrivals: service::arrivals(),

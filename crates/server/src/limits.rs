@@ -10,17 +10,26 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once. One that is idle costs a descriptor and less than 35 KiB (measured with
-    /// both ends in one process).
+    /// Connections at once of those who have authenticated. One that is idle costs a descriptor and less than 35 KiB
+    /// (measured with both ends in one process).
     pub connections: u32,
-    /// Connections of one address at once; for IPv6, of one /64. Less than [`Self::connections`] where one machine
-    /// must not be able to take all.
+    /// Of these, of one address; for IPv6, of one /64. As many as all by default: behind one address there may be a
+    /// whole build farm, and a client is limited by its name.
     pub connections_per_address: u32,
-    /// Connections of one client (name in its certificate) at once.
+    /// Of these, of one client (name in its certificate). Less than [`Self::connections`]: one client must not be able
+    /// to take all.
     pub connections_per_client: u32,
-    /// Handshakes in work at once; a quarter of them for one address. Further connections wait, as bare sockets.
+    /// Connections at once of those who have not authenticated (yet); beside [`Self::connections`]. Over it the one that
+    /// has been silent for longest is closed for the next.
+    pub unauthenticated: u32,
+    /// Of these, of one address. Less than [`Self::unauthenticated`]: one machine must not be able to take all.
+    pub unauthenticated_per_address: u32,
+    /// Handshakes in work at once; a quarter of them for one address. Further ones wait in their order.
     pub handshakes: u32,
-    /// Milliseconds for the first byte of a peer, and again from there for its handshake.
+    /// Milliseconds for the first byte of a peer. A client has something to say at once; this leaves time for a packet
+    /// that was lost twice.
+    pub first_byte_ms: u32,
+    /// Milliseconds from there for its handshake, without the wait for its turn.
     pub handshake_ms: u32,
     /// Seconds after which a connection without any request is asked to leave.
     pub idle_s: u32,
@@ -38,9 +47,12 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
-            connections_per_address: 2_500,
+            connections_per_address: 10_000,
             connections_per_client: 1_000,
+            unauthenticated: 5_000,
+            unauthenticated_per_address: 2_500,
             handshakes: 256,
+            first_byte_ms: 5_000,
             handshake_ms: 10_000,
             idle_s: 900,
             write_stall_s: 30,
@@ -56,6 +68,17 @@ impl Limits {
     #[must_use]
     pub fn front(&self) -> crate::Config {
         crate::Config { request_bytes_in_work_max: self.request_bytes_in_work, ..crate::Config::default() }
+    }
+
+    /// Descriptors that all these connections take.
+    #[must_use]
+    pub fn sockets(&self) -> u64 {
+        u64::from(self.connections).saturating_add(self.unauthenticated.into())
+    }
+
+    /// Time for the first byte.
+    pub(crate) fn first_byte(&self) -> Duration {
+        Duration::from_millis(self.first_byte_ms.max(1).into())
     }
 
     /// Time for a handshake.

@@ -203,6 +203,10 @@ labels! {
         Connections = "connections",
         /// As many of this address are open as may be.
         PerAddress = "connections-per-address",
+        /// As many of this client are open as may be; its first call was told.
+        PerClient = "connections-per-client",
+        /// It had not authenticated, and had to leave for another.
+        Unauthenticated = "unauthenticated",
         /// As many handshakes are under way as may be.
         Handshakes = "handshakes",
         /// Nothing was asked for too long.
@@ -289,10 +293,14 @@ pub struct Metrics {
     pub(crate) signer_seconds: Histogram,
     /// Of that: intent and log entry, until durable.
     pub(crate) store_seconds: Histogram,
+    /// Bytes of the bodies of calls that were taken from peers.
+    pub request_bytes: Arc<Counter>,
     /// Groups that have arrived and are not answered.
     pub requests_in_flight: Gauge,
     /// Open connections, those in their handshake too.
     pub connections_open: Gauge,
+    /// Those of them that have not authenticated.
+    pub connections_unauthenticated: Gauge,
     /// Connections accepted.
     pub connections: Counter,
     handshakes: Labelled<{ Handshake::ALL.len() }>,
@@ -329,8 +337,10 @@ impl Metrics {
             queue_seconds: Histogram::new(),
             signer_seconds: Histogram::new(),
             store_seconds: Histogram::new(),
+            request_bytes: Arc::default(),
             requests_in_flight: Gauge::new(),
             connections_open: Gauge::new(),
+            connections_unauthenticated: Gauge::new(),
             connections: Counter::new(),
             handshakes: Labelled::new(),
             closed: Labelled::new(),

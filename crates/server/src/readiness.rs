@@ -1,11 +1,12 @@
 //! Whether a request would be signed now: asked for real, not remembered from the start.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sealwright_store::{Intent, IntentId, Tickets};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
@@ -50,30 +51,49 @@ impl Readiness {
 
 /// The last answer; its lock is held while a new one is found, so that there is one at a time.
 #[derive(Default)]
-pub(crate) struct Remembered(Mutex<Option<(Instant, Arc<Readiness>)>>);
+pub(crate) struct Remembered(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    last: Option<(Instant, Arc<Readiness>)>,
+    /// A question about the disk that is not answered. A disk that hangs holds up one thread, however often it is asked.
+    disk: Option<JoinHandle<Result<(), String>>>,
+}
 
 impl Remembered {
     pub(crate) async fn readiness(&self, front: &Inner) -> Arc<Readiness> {
-        let mut last = self.0.lock().await;
-        if let Some((at, readiness)) = &*last
+        let mut state = self.0.lock().await;
+        if let Some((at, readiness)) = &state.last
             && at.elapsed() < REMEMBERED
         {
             return Arc::clone(readiness);
         }
-        let readiness = Arc::new(ask(front).await);
-        *last = Some((Instant::now(), Arc::clone(&readiness)));
+        let readiness = Arc::new(ask(front, &mut state.disk).await);
+        state.last = Some((Instant::now(), Arc::clone(&readiness)));
         readiness
     }
 }
 
-async fn ask(front: &Inner) -> Readiness {
+async fn ask(front: &Inner, asked: &mut Option<JoinHandle<Result<(), String>>>) -> Readiness {
+    let folder = front.store_folder.clone();
     let (signer, store, log, disk) = tokio::join!(
         signer(front),
         part(async { commit(front).await.map_err(|error| error.to_string()) }),
         part(async { front.store.log_head().await.map(|_| ()).map_err(|error| error.to_string()) }),
-        part(disk(front.store_folder.clone())),
+        part(answer_of(asked, move || disk(&folder))),
     );
     Readiness { signer, store, log, disk }
+}
+
+/// Of the question that is under way, or of a new one.
+async fn answer_of(
+    asked: &mut Option<JoinHandle<Result<(), String>>>,
+    question: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Result<(), String> {
+    let answer = asked.get_or_insert_with(|| tokio::task::spawn_blocking(question)).await;
+    // Only now: who stops waiting leaves it there.
+    *asked = None;
+    answer.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 async fn part(question: impl Future<Output = Result<(), String>>) -> Result<(), String> {
@@ -96,13 +116,43 @@ async fn commit(front: &Inner) -> Result<(), sealwright_store::Error> {
     front.store.record_intent(intent).await.map(|_| ())
 }
 
-async fn disk(store_folder: PathBuf) -> Result<(), String> {
-    // A disk that hangs holds up a thread of its own.
-    let state = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&store_folder)).await;
-    let state = state.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+fn disk(store_folder: &Path) -> Result<(), String> {
+    let state = rustix::fs::statvfs(store_folder).map_err(|error| error.to_string())?;
     let free = state.f_bavail.saturating_mul(state.f_frsize);
     if free < DISK_FREE_BYTES_MIN {
         return Err(format!("{} MiB are free; {} are needed", free >> 20, DISK_FREE_BYTES_MIN >> 20));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_is_asked_once_however_often_somebody_wants_to_know() {
+        let (go_on, hangs) = mpsc::channel::<()>();
+        let hangs = Arc::new(std::sync::Mutex::new(hangs));
+        let questions = Arc::new(AtomicU32::new(0));
+        let question = || {
+            let (hangs, questions) = (Arc::clone(&hangs), Arc::clone(&questions));
+            move || {
+                questions.fetch_add(1, Ordering::Relaxed);
+                let _ = hangs.lock().unwrap().recv();
+                Err("it was there".to_owned())
+            }
+        };
+        let mut asked = None;
+        for _ in 0..5 {
+            let waited = timeout(Duration::from_millis(20), answer_of(&mut asked, question())).await;
+            assert!(waited.is_err(), "{waited:?}");
+        }
+        go_on.send(()).unwrap();
+        assert_eq!(answer_of(&mut asked, question()).await, Err("it was there".to_owned()));
+        assert_eq!(questions.load(Ordering::Relaxed), 1);
+        assert!(asked.is_none());
+    }
 }

@@ -1,14 +1,16 @@
 //! Connections: who is let in, how much each may cost, how all of them end.
 //!
 //! ```text
-//! accept.rs: a socket --room?--> first byte --place for a handshake--> TLS --> connection.rs: HTTP/2 until it ends
+//! accept.rs: a socket --room?--> handshake.rs: first message --place--> TLS --room?--> connection.rs: HTTP/2 until it ends
+//!                                                                             `--no--> farewell.rs: one answer, the end
 //! ```
 //!
 //! Every connection costs a descriptor and a task from the start, and more only after a limit was passed. What a peer
 //! can make us hold:
 //!
-//! * without a certificate: its socket; one of [`Limits::handshakes`] at a time also the state of a handshake (less than
-//!   100 KiB), for [`Limits::handshake_ms`];
+//! * without a certificate: one of [`Limits::unauthenticated`] sockets, for [`Limits::first_byte_ms`]; with its first byte
+//!   its first message (at most 32 KiB, rarely more than 2), with all of that the state of a handshake (less than
+//!   100 KiB), both for [`Limits::handshake_ms`];
 //! * with one: [`CONNECTION_WINDOW`] bytes that nobody has read, [`arrivals::SMALL_BYTES_MAX`] of a begun message for
 //!   each stream and one whole message ([`arrivals`]), [`HEADER_BYTES_MAX`] of headers and [`SEND_BYTES_MAX`] of answers for
 //!   each stream. What it may do with them is `policy.rs`.
@@ -35,9 +37,12 @@ mod activity;
 mod admission;
 mod arrivals;
 mod connection;
+mod farewell;
 mod handler;
+mod handshake;
 mod shares;
 mod stall;
+mod typed;
 
 pub(crate) use arrivals::{Total as Arrivals, total as arrivals};
 
@@ -206,4 +211,5 @@ struct Accepted {
     socket: tokio::net::TcpStream,
     address: SocketAddr,
     admitted: admission::Admitted,
+    stay: admission::Stay,
 }

@@ -32,7 +32,7 @@ mod entry;
 mod gone;
 mod intent;
 
-pub(crate) use course::{Course, turned_away};
+pub(crate) use course::{Course, turned_away, turned_away_of};
 pub(crate) use gone::Gone;
 use intent::{Asked, Intended, Recorded};
 

@@ -4,6 +4,7 @@
 //! can be resumed by tickets whose keys rotate and die with the reload; who resumes one is looked up anew at each
 //! request (`authn.rs`), so a ticket carries no right of its own.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -233,4 +234,24 @@ fn fingerprint(material: &Material) -> [u8; 32] {
         hasher.update(part);
     }
     <[u8; 32]>::try_from(hasher.finish().as_bytes()).unwrap_or_default()
+}
+
+/// Why a handshake failed, for the operator: what TLS says, and what that means here.
+pub(crate) fn failure(error: &io::Error) -> String {
+    use rustls::{AlertDescription as Alert, CertificateError, Error};
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let meaning = match tls {
+        Some(Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate | Alert::CertificateUnknown)) => {
+            "the client does not trust this server's certificate: it has another ca.pem"
+        }
+        Some(Error::AlertReceived(Alert::CertificateExpired)) => {
+            "this server's certificate has ended, by the client's clock"
+        }
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "the client's certificate is of another authority than client_ca"
+        }
+        Some(Error::NoCertificatesPresented) => "the client has no certificate",
+        _ => return error.to_string(),
+    };
+    format!("{meaning} ({error})")
 }

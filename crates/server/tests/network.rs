@@ -17,6 +17,8 @@ mod bench;
 mod certificates;
 #[path = "network/connections.rs"]
 mod connections;
+#[path = "network/crowd.rs"]
+mod crowd;
 #[path = "network/drain.rs"]
 mod drain;
 #[path = "network/gone.rs"]
@@ -29,5 +31,9 @@ mod health;
 mod identity;
 #[path = "front/peer.rs"]
 mod peer;
+#[path = "network/refused.rs"]
+mod refused;
 #[path = "network/slow.rs"]
 mod slow;
+#[path = "network/typed.rs"]
+mod typed;

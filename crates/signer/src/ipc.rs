@@ -5,13 +5,16 @@
 
 mod queue;
 
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use sealwright_proto::convert::batch::{Batch, Request, SignedItem, outcomes_to_wire};
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
 use sealwright_proto::frame;
@@ -23,6 +26,7 @@ use sealwright_proto::status::{Code, Fault};
 use crate::error::Error;
 use crate::listen::Stop;
 use crate::opened::OpenKey;
+use crate::pulse::{Pulse, Seen};
 use crate::service::Service;
 use queue::{Permit, Queue};
 
@@ -32,7 +36,7 @@ const SLICE_ITEMS: usize = 16;
 
 /// Says to front why the service is not open.
 pub(crate) fn refuse(socket: UnixStream, error: &Error) {
-    let answers = Answers { socket: Mutex::new(socket) };
+    let answers = Answers { socket: Mutex::new(socket), patience: None };
     answers.send(0, Response::Failure(Fault::from(error).into()));
 }
 
@@ -45,13 +49,15 @@ pub(crate) fn serve(
     service: &Service,
     workers: usize,
     stop: Option<&Stop>,
+    pulse: &Pulse,
 ) -> Result<(), Error> {
     let writer = socket.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
-    let answers = Answers { socket: Mutex::new(writer) };
+    let answers = Answers { socket: Mutex::new(writer), patience: pulse.patience() };
     answers.send(0, Response::Ready(service.ready()));
     let queue = Queue::new();
+    pulse.begin(workers);
     std::thread::scope(|scope| {
-        let worker = Worker { service, answers: &answers, queue: &queue };
+        let worker = Worker { service, answers: &answers, queue: &queue, pulse };
         for number in 0..workers {
             let started = std::thread::Builder::new()
                 .name(format!("signer-{number}"))
@@ -137,11 +143,13 @@ struct Worker<'a> {
     service: &'a Service,
     answers: &'a Answers,
     queue: &'a Queue<Job>,
+    pulse: &'a Pulse,
 }
 
 impl Worker<'_> {
     fn run(self) {
-        while let Some(job) = self.queue.pop() {
+        let mut seen = Seen::default();
+        while let Some(job) = self.queue.pop(self.pulse.look(), || self.pulse.come_by(&mut seen)) {
             match job {
                 Job::Fresh(fresh) => self.start(fresh),
                 Job::Slice(batch, first) => self.sign_slice(&batch, first),
@@ -251,6 +259,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
 /// The writing half, one whole frame at a time.
 struct Answers {
     socket: Mutex<UnixStream>,
+    /// How long front may take to take one.
+    patience: Option<Duration>,
 }
 
 impl Answers {
@@ -262,9 +272,64 @@ impl Answers {
         });
         let Ok(encoded) = encoded else { return };
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = std::io::Write::write_all(&mut *socket, &encoded) {
+        let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
+        let written = match deadline {
+            Some(deadline) => write_before(deadline, &socket, &encoded),
+            None => std::io::Write::write_all(&mut *socket, &encoded),
+        };
+        match written {
+            Ok(()) => (),
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                tracing::warn!("front takes no answers; its connection is closed");
+                // What was begun cannot be ended: nothing else can follow it.
+                let _ = socket.shutdown(std::net::Shutdown::Both);
+            }
             // Front has said why it went, if there was a reason.
-            tracing::debug!(%error, "front did not take an answer");
+            Err(error) => tracing::debug!(%error, "front did not take an answer"),
         }
+    }
+}
+
+/// A thread must not wait for a front that stands still: it would look as if the signer did.
+fn write_before(deadline: Instant, socket: &UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+            Err(Errno::INTR) => (),
+            Err(Errno::AGAIN) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                let timeout = Timespec::try_from(left).ok();
+                match poll(&mut [PollFd::new(socket, PollFlags::OUT)], timeout.as_ref()) {
+                    Ok(0) => return Err(ErrorKind::TimedOut.into()),
+                    Ok(_) | Err(Errno::INTR) => (),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_that_takes_nothing_is_waited_for_until_the_deadline_and_one_that_does_gets_all() {
+        let (front, socket) = UnixStream::pair().unwrap();
+        let long = vec![7; 4 << 20];
+        let soon = Instant::now().checked_add(Duration::from_millis(50)).unwrap();
+        let refused = write_before(soon, &socket, &long).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        drop((front, socket));
+        let (mut front, socket) = UnixStream::pair().unwrap();
+        let late = Instant::now().checked_add(Duration::from_secs(3_600)).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| write_before(late, &socket, &long).unwrap());
+            let mut taken = vec![0; long.len()];
+            front.read_exact(&mut taken).unwrap();
+            assert_eq!(taken, long);
+        });
     }
 }

@@ -33,6 +33,7 @@ mod opened;
 mod packets;
 mod process;
 mod public;
+mod pulse;
 mod renew;
 mod root;
 mod seal;
@@ -46,11 +47,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use listen::Door;
+use pulse::Pulse;
 
 pub use clock::{Clock, SystemClock};
-pub use confine::{Landlock, confine};
+pub use confine::{Enforced, Landlock, confine, has_landlock, refuse_attacks, shut_into};
 pub use error::Error;
 pub use listen::Socket;
+pub use pulse::Watcher;
 pub use root::make_root_key;
 
 /// What a signer needs to start.
@@ -65,6 +68,8 @@ pub struct Config {
     pub root_key: Option<PathBuf>,
     /// Where front is, or comes to.
     pub socket: Socket,
+    /// Who is told that it works. For a socket that listens: one that is connected is its front's alone.
+    pub watcher: Option<Watcher>,
 }
 
 /// The walls of the process.
@@ -87,7 +92,7 @@ pub struct Walls {
 pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
     let workers = ipc::workers();
     let root = config.root.clone();
-    let (keys, socket) = config.split();
+    let (keys, socket, pulse) = config.split();
     let door = Door::of(socket, &walls.peers)?;
     let start = door.watch_start()?;
     let service = process::harden().and_then(|()| keys.open(Arc::new(SystemClock)));
@@ -95,7 +100,7 @@ pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
     drop(start);
     let service =
         service.and_then(|service| confine(&root, walls.landlock, door.listener()).map(|()| service));
-    door.serve(service, workers)
+    door.serve(service, workers, &pulse)
 }
 
 /// [`run`] without what concerns the whole process, and with another clock: for tests of other crates. A listening
@@ -104,8 +109,8 @@ pub fn run(config: Config, walls: &Walls) -> Result<(), Error> {
 /// # Errors
 /// Those of [`run`].
 pub fn serve(config: Config, clock: Arc<dyn Clock>) -> Result<(), Error> {
-    let (keys, socket) = config.split();
-    Door::of(socket, &[])?.serve(keys.open(clock), ipc::workers())
+    let (keys, socket, pulse) = config.split();
+    Door::of(socket, &[])?.serve(keys.open(clock), ipc::workers(), &pulse)
 }
 
 /// Where the keys are.
@@ -116,8 +121,10 @@ struct Keys {
 }
 
 impl Config {
-    fn split(self) -> (Keys, Socket) {
-        (Keys { root: self.root, root_key: self.root_key, create: self.create }, self.socket)
+    fn split(self) -> (Keys, Socket, Pulse) {
+        let Self { root, root_key, create, socket, watcher } = self;
+        let watcher = watcher.filter(|_| matches!(socket, Socket::Listening(_)));
+        (Keys { root, root_key, create }, socket, Pulse::new(watcher))
     }
 }
 

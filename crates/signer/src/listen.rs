@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Error;
+use crate::pulse::{Pulse, Seen};
 use crate::service::Service;
 use crate::start::Watch;
 use crate::{ipc, process};
@@ -111,27 +112,32 @@ impl Door {
     ///
     /// # Errors
     /// That of `service`; [`Error::Process`]; of the one connected front, [`Error::Connection`].
-    pub(crate) fn serve(self, service: Result<Service, Error>, workers: usize) -> Result<(), Error> {
+    pub(crate) fn serve(
+        self,
+        service: Result<Service, Error>,
+        workers: usize,
+        pulse: &Pulse,
+    ) -> Result<(), Error> {
         let service = match service {
             Ok(service) => service,
             Err(error) => {
-                self.refuse(&error);
+                self.refuse(&error, pulse);
                 return Err(error);
             }
         };
         let served = match self {
-            Self::Connected(socket) => ipc::serve(socket, &service, workers, None),
-            Self::Listening(listening) => listening.serve(&service, workers),
+            Self::Connected(socket) => ipc::serve(socket, &service, workers, None, pulse),
+            Self::Listening(listening) => listening.serve(&service, workers, pulse),
         };
         service.close();
         served
     }
 
-    fn refuse(self, error: &Error) {
+    fn refuse(self, error: &Error, pulse: &Pulse) {
         match self {
             Self::Connected(socket) => ipc::refuse(socket, error),
             Self::Listening(listening) => {
-                if let Ok(Some(socket)) = listening.next(Instant::now().checked_add(REFUSAL_MAX)) {
+                if let Ok(Some(socket)) = listening.next(Instant::now().checked_add(REFUSAL_MAX), pulse) {
                     ipc::refuse(socket, error);
                 }
             }
@@ -141,10 +147,10 @@ impl Door {
 
 impl Listening {
     /// Until a stop is asked.
-    fn serve(&self, service: &Service, workers: usize) -> Result<(), Error> {
-        while let Some(socket) = self.next(None)? {
+    fn serve(&self, service: &Service, workers: usize, pulse: &Pulse) -> Result<(), Error> {
+        while let Some(socket) = self.next(None, pulse)? {
             tracing::info!("front is here");
-            match ipc::serve(socket, service, workers, Some(&self.stop)) {
+            match ipc::serve(socket, service, workers, Some(&self.stop), pulse) {
                 Ok(()) => tracing::info!("front has gone"),
                 // The next one may do better.
                 Err(error @ Error::Connection(_)) => {
@@ -157,11 +163,19 @@ impl Listening {
     }
 
     /// The next front that may use us; `None` at a stop or at the deadline.
-    fn next(&self, deadline: Option<Instant>) -> Result<Option<UnixStream>, Error> {
+    fn next(&self, deadline: Option<Instant>, pulse: &Pulse) -> Result<Option<UnixStream>, Error> {
         let accept = failed("accept a connection of front");
+        pulse.begin(1);
+        let mut seen = Seen::default();
         loop {
-            if !self.stop.is_readable_before(&self.listener, deadline).map_err(&accept)? {
-                return Ok(None);
+            pulse.come_by(&mut seen);
+            let look = Instant::now().checked_add(pulse.look());
+            let until = deadline.into_iter().chain(look).min();
+            if !self.stop.is_readable_before(&self.listener, until).map_err(&accept)? {
+                if self.stop.is_asked() || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                    return Ok(None);
+                }
+                continue;
             }
             let socket = match self.listener.accept() {
                 Ok((socket, _)) => socket,
@@ -259,7 +273,7 @@ mod tests {
         let (mut front, socket) = UnixStream::pair().unwrap();
         let asked = ToSigner { id: 1, request: Some(Asked::BeginImport(BeginImport {})) };
         frame::write(&mut front, &asked).unwrap();
-        let served = Door::of(socket.into(), &[]).unwrap().serve(Err(broken()), 1);
+        let served = Door::of(socket.into(), &[]).unwrap().serve(Err(broken()), 1, &Pulse::new(None));
         assert!(matches!(served, Err(Error::SelfTest { .. })));
         let fault = refusal(&mut front);
         assert_eq!(fault.code, Code::SelfTestFailed);
@@ -274,7 +288,7 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         let door = Door::of(listener.into(), &[]).unwrap();
         let mut front = UnixStream::connect(path).unwrap();
-        assert!(matches!(door.serve(Err(broken()), 1), Err(Error::SelfTest { .. })));
+        assert!(matches!(door.serve(Err(broken()), 1, &Pulse::new(None)), Err(Error::SelfTest { .. })));
         assert_eq!(refusal(&mut front).code, Code::SelfTestFailed);
     }
 

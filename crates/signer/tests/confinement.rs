@@ -139,6 +139,7 @@ fn signer(directory: &str, landlock: Landlock, peers: &[u32]) {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let socket = UnixStream::from(rustix::io::dup(rustix::stdio::stdin()).unwrap());
     let config = Config {
+        watcher: None,
         root: directory.into(),
         create: true,
         root_key: None,

@@ -7,28 +7,34 @@
     clippy::expect_used,
     clippy::panic,
     clippy::exit,
+    clippy::arithmetic_side_effects,
     clippy::print_stdout,
     reason = "tests"
 )]
 
+use std::io::PipeReader;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::signer_v1::to_signer::Request as Asked;
 use sealwright_proto::signer_v1::{BeginImport, FromSigner, ToSigner};
-use sealwright_signer::{Config, Landlock, Socket, Walls, confine};
+use sealwright_signer::{Config, Landlock, Socket, Walls, Watcher, confine};
 
 /// Exit statuses of the roles.
 const DONE: i32 = 42;
 const REFUSED: i32 = 43;
 const TOLD_NOTHING: i32 = 50;
 const TOLD_SOMETHING: i32 = 51;
+
+/// Of a signer that is watched.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// The user of the children, where we are root.
 const USER: u32 = 65_534;
@@ -37,9 +43,13 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["signer", directory] => {
+        ["signer", directory, watched @ ..] => {
+            let watcher = watched.first().map(|_| {
+                let heartbeat = rustix::io::dup(rustix::stdio::stdout()).unwrap();
+                Watcher { heartbeat, silence_max: SILENCE_MAX }
+            });
             let socket = Socket::inherited(rustix::io::dup(rustix::stdio::stdin()).unwrap()).unwrap();
-            let config = Config { root: directory.into(), root_key: None, create: true, socket };
+            let config = Config { root: directory.into(), root_key: None, create: true, socket, watcher };
             let walls = Walls { landlock: Landlock::IfPresent, peers: Vec::new() };
             sealwright_signer::run(config, &walls).unwrap();
         }
@@ -57,6 +67,7 @@ fn main() {
             a_front_that_breaks_the_framing_costs_nobody_else();
             a_stranger_is_told_nothing_and_the_next_is_served();
             connections_are_accepted_from_the_one_listening_socket_alone();
+            a_signer_says_that_it_works_while_it_does_whatever_front_does();
         }
     }
 }
@@ -124,6 +135,68 @@ fn connections_are_accepted_from_the_one_listening_socket_alone() {
     }
 }
 
+/// Without a front, with one, with one that takes no answers; not, while it stands still.
+fn a_signer_says_that_it_works_while_it_does_whatever_front_does() {
+    let place = Place::new();
+    let (heard, theirs) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&theirs, true).unwrap();
+    let mut signer = place.signer_with(|command| {
+        command.arg("watched").stdout(theirs);
+    });
+    words(&heard);
+    let mut front = place.front();
+    ask(&mut front, 1);
+    words(&heard);
+    let asked = ToSigner { id: 2, request: Some(Asked::BeginImport(BeginImport {})) };
+    let asked = frame::encode(&asked).unwrap();
+    front.set_nonblocking(true).unwrap();
+    // Until the signer, which waits for us to take its answers, takes no more.
+    let mut full = 0;
+    while full < 20 {
+        match std::io::Write::write(&mut front, &asked) {
+            Ok(_) => full = 0,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                full += 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(_) => break,
+        }
+    }
+    let mut next = place.front();
+    ask(&mut next, 3);
+    words(&heard);
+    let pid = rustix::process::Pid::from_child(&signer);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let state = || std::fs::read_to_string(format!("/proc/{}/stat", signer.id())).unwrap();
+    while !state().contains(") T ") {
+        std::thread::yield_now();
+    }
+    while is_heard(&heard, Duration::ZERO) {}
+    assert!(!is_heard(&heard, SILENCE_MAX), "it stands still");
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+    words(&heard);
+    terminate(&signer);
+    assert!(signer.wait().unwrap().success());
+}
+
+/// Waits for several signs of life, one after the other.
+fn words(heard: &PipeReader) {
+    while is_heard(heard, Duration::ZERO) {}
+    for _ in 0..3 {
+        assert!(is_heard(heard, Duration::from_secs(60)), "no sign of life");
+    }
+}
+
+/// Whether something comes in this time; it is taken.
+fn is_heard(mut heard: &PipeReader, within: Duration) -> bool {
+    let within = rustix::event::Timespec::try_from(within).unwrap();
+    let mut poll = [rustix::event::PollFd::new(heard, rustix::event::PollFlags::IN)];
+    if rustix::event::poll(&mut poll, Some(&within)).unwrap() == 0 {
+        return false;
+    }
+    std::io::Read::read(&mut heard, &mut [0; 256]).unwrap() > 0
+}
+
 /// The role that accepts, confined with a listener or without one.
 fn accept(which: &str, directory: &Path) {
     let place = tempfile::tempdir().unwrap();
@@ -171,8 +244,15 @@ impl Place {
     }
 
     fn signer(&self) -> Child {
+        self.signer_with(|_| ())
+    }
+
+    fn signer_with(&self, change: impl FnOnce(&mut Command)) -> Child {
         let listener = OwnedFd::from(self.listener.try_clone().unwrap());
-        self.child().arg("signer").arg(self.root.path()).stdin(Stdio::from(listener)).spawn().unwrap()
+        let mut command = self.child();
+        command.arg("signer").arg(self.root.path()).stdin(Stdio::from(listener));
+        change(&mut command);
+        command.spawn().unwrap()
     }
 
     fn front(&self) -> UnixStream {

@@ -27,7 +27,13 @@ fn main() {
             let socket = UnixStream::from(rustix::io::dup(rustix::stdio::stdin()).unwrap());
             let walls = Walls { landlock: Landlock::IfPresent, peers: Vec::new() };
             sealwright_signer::run(
-                Config { root: root.into(), create: true, root_key: None, socket: socket.into() },
+                Config {
+                    root: root.into(),
+                    create: true,
+                    root_key: None,
+                    socket: socket.into(),
+                    watcher: None,
+                },
                 &walls,
             )
             .unwrap();

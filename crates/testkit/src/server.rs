@@ -39,6 +39,22 @@ impl Server {
         Self::of(program, None, &[])
     }
 
+    /// The same, started, with these keys.
+    #[must_use]
+    pub fn running(program: &str, keys: &[KeyFiles]) -> Self {
+        Self::new(program).run_with(keys)
+    }
+
+    /// Starts it, and imports these keys.
+    #[must_use]
+    pub fn run_with(mut self, keys: &[KeyFiles]) -> Self {
+        self.start();
+        for key in keys {
+            self.import(*key);
+        }
+        self
+    }
+
     /// The same as another user, for tests that root runs.
     ///
     /// # Panics
@@ -169,6 +185,33 @@ impl Server {
         let ran = self.run(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}\n{}\n{}", ran.text(), self.log());
         ran
+    }
+
+    /// Signs a small file anew, whatever comes of it.
+    ///
+    /// # Panics
+    /// The file cannot be made.
+    #[must_use]
+    pub fn sign(&self, key: KeyFiles) -> Ran {
+        if !self.work().join("signed").exists() {
+            let _ = self.files("signed", 1);
+        }
+        self.run(&["sign", "--format", "detached", "--force", "--key", key.name, "signed/0.txt"])
+    }
+
+    /// The same; it must exit with 0.
+    ///
+    /// # Panics
+    /// It does not.
+    pub fn signs(&self, key: KeyFiles) {
+        let ran = self.sign(key);
+        assert_eq!(ran.code, Some(0), "{}\n{}", ran.text(), self.log());
+    }
+
+    /// Asks for a reload; what it says to that is heard afterwards.
+    pub fn reload(&self) {
+        self.forget_notices();
+        self.signal(self.supervisor(), "HUP");
     }
 
     /// Imports a key of the fixtures under its name.
@@ -394,6 +437,17 @@ pub fn children(parent: u32) -> Vec<u32> {
         }
     }
     found
+}
+
+/// Memory of a process that is its own, in KiB (`RssAnon`).
+///
+/// # Panics
+/// It is gone.
+#[must_use]
+pub fn anonymous_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("RssAnon");
+    line.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number")
 }
 
 /// Whether the process was started with this command of the program.

@@ -1,9 +1,8 @@
 //! What a client shows and trusts: its certificate and key, and the one certificate authority that it believes. There
 //! are no other roots, no TLS below 1.3, no early data, and no way to leave a check out.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,9 +18,10 @@ use zeroize::Zeroizing;
 
 use crate::error::{CredentialFault, Error};
 use crate::sign::finish::now;
+use crate::source::kept;
 
 /// Longest file of credentials in bytes: a chain of certificates of the usual sizes is a tenth of it.
-const FILE_BYTES_MAX: u64 = 256 << 10;
+const FILE_BYTES_MAX: usize = 256 << 10;
 /// TLS sessions that are remembered: one each for a few servers.
 const SESSIONS_MAX: usize = 16;
 /// What is spoken over TLS: HTTP/2 alone.
@@ -133,25 +133,18 @@ fn check_dates(path: &Path, chain: &[CertificateDer<'static>]) -> Result<(), Err
 
 fn read(what: &'static str, path: &Path, secrecy: Secrecy) -> Result<Zeroizing<Vec<u8>>, Error> {
     let unreadable = |source| wrong(what, path, CredentialFault::Read(source));
-    // A FIFO would keep us waiting for its writer.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
+    let file = kept::open(path).map_err(unreadable)?;
     let facts = file.metadata().map_err(unreadable)?;
-    if !facts.is_file() {
-        return Err(unreadable(std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")));
-    }
     let mode = facts.mode() & 0o7777;
     if secrecy == Secrecy::Secret && is_open(mode, facts.uid(), rustix::process::getuid().as_raw()) {
         return Err(wrong(what, path, CredentialFault::OpenToOthers { mode }));
     }
-    if facts.len() > FILE_BYTES_MAX {
-        return Err(wrong(what, path, CredentialFault::TooLong { limit: FILE_BYTES_MAX }));
-    }
-    // Whole from the start: a vector that grows leaves copies behind.
-    let length = usize::try_from(facts.len()).unwrap_or_default();
-    let mut bytes = Zeroizing::new(Vec::with_capacity(length.saturating_add(1)));
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(unreadable)?;
-    Ok(bytes)
+    kept::read(&file, FILE_BYTES_MAX).map_err(|error| {
+        if error.kind() == ErrorKind::FileTooLarge {
+            return wrong(what, path, CredentialFault::TooLong { limit: FILE_BYTES_MAX });
+        }
+        unreadable(error)
+    })
 }
 
 /// As ssh sees it: what is mine is for nobody else. A key that the administrator (root) shares with a group is meant

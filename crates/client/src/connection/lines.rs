@@ -1,5 +1,5 @@
 //! The line that is in use: over one channel that was given, or to one of several servers, whichever serves. A line
-//! that failed, or whose server said that it stops, is given up for new requests; those that it still carries keep it.
+//! that failed, or whose server said that it stops or has no room for it, is given up for new requests; those that it still carries keep it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,8 +125,9 @@ impl Lines {
     pub(crate) async fn learn(&self, line: &Line, error: &Error) {
         let Way::Remote(_, state) = &self.way else { return };
         let gone = matches!(error, Error::ConnectionLost { .. } | Error::Unreachable { .. });
-        let stops = error.server_code() == Some(Code::ShuttingDown);
-        if (gone || stops) && !line.spent.swap(true, Ordering::Relaxed) {
+        // The answer to a call as a whole: a server that stops, or has no room for our connection, and ends it.
+        let leaves = matches!(error.server_code(), Some(Code::ShuttingDown | Code::Overloaded));
+        if (gone || leaves) && !line.spent.swap(true, Ordering::Relaxed) {
             state.lock().await.failures.note(line.place);
         }
     }

@@ -54,20 +54,33 @@ impl From<Ended> for Error {
     }
 }
 
-/// A status with a failure of ours in it is the server's word; anything else is the transport's.
+/// A status with a failure of ours in it is the server's word; anything else is the transport's, or what our side makes
+/// of an answer that is none.
 pub(crate) fn from_status(status: tonic::Status) -> Error {
-    if status.details().is_empty() && status.code() == tonic::Code::Unimplemented {
-        return Error::NotSealwright;
+    if !status.details().is_empty() {
+        return Error::Server(Fault::from(&status));
     }
-    let of_transport = status.details().is_empty()
-        && matches!(
-            status.code(),
-            tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Internal | tonic::Code::Cancelled
-        );
-    if of_transport {
-        Error::ConnectionLost { source: Some(Box::new(status)) }
-    } else {
-        Error::Server(Fault::from(&status))
+    // HTTP/2 or the socket failed: whatever status the library has for it.
+    if std::error::Error::source(&status).is_some() {
+        return Error::ConnectionLost { source: Some(Box::new(status)) };
+    }
+    match status.code() {
+        tonic::Code::Unimplemented => Error::NotSealwright,
+        tonic::Code::OutOfRange => Error::BadAnswer { what: "a message above the limit" },
+        tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Internal | tonic::Code::Cancelled => {
+            Error::ConnectionLost { source: Some(Box::new(status)) }
+        }
+        tonic::Code::Ok
+        | tonic::Code::InvalidArgument
+        | tonic::Code::DeadlineExceeded
+        | tonic::Code::NotFound
+        | tonic::Code::AlreadyExists
+        | tonic::Code::PermissionDenied
+        | tonic::Code::ResourceExhausted
+        | tonic::Code::FailedPrecondition
+        | tonic::Code::Aborted
+        | tonic::Code::DataLoss
+        | tonic::Code::Unauthenticated => Error::Server(Fault::from(&status)),
     }
 }
 
@@ -175,4 +188,39 @@ fn deliver(result: SignGroupResult, waiting: &Mutex<Waiting>) {
 /// The table has no state that a panic elsewhere could leave half made.
 fn lock(waiting: &Mutex<Waiting>) -> std::sync::MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_with_a_failure_is_the_servers_word_and_one_without_is_not() {
+        for code in Code::ALL {
+            let error = from_status(Fault::new(*code, "x").into());
+            assert_eq!(error.server_code(), Some(*code));
+        }
+        assert!(matches!(from_status(tonic::Status::unimplemented("")), Error::NotSealwright));
+        assert!(matches!(from_status(tonic::Status::out_of_range("x")), Error::BadAnswer { .. }));
+        for code in [1, 2, 13, 14] {
+            let status = tonic::Status::new(tonic::Code::from_i32(code), "x");
+            assert!(matches!(from_status(status), Error::ConnectionLost { .. }), "{code}");
+        }
+        // Of a proxy between.
+        let late = from_status(tonic::Status::deadline_exceeded("x"));
+        assert_eq!(late.server_code(), Some(Code::DeadlineExceeded));
+    }
+
+    #[test]
+    fn what_http_2_fails_with_is_a_lost_connection_whatever_its_status() {
+        for reason in [
+            h2::Reason::ENHANCE_YOUR_CALM,
+            h2::Reason::INADEQUATE_SECURITY,
+            h2::Reason::REFUSED_STREAM,
+            h2::Reason::PROTOCOL_ERROR,
+        ] {
+            let status = tonic::Status::from_error(Box::new(h2::Error::from(reason)));
+            assert!(matches!(from_status(status), Error::ConnectionLost { .. }), "{reason:?}");
+        }
+    }
 }

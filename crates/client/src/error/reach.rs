@@ -264,7 +264,7 @@ pub enum CredentialFault {
     #[error("is longer than {limit} bytes")]
     TooLong {
         /// The limit, in bytes.
-        limit: u64,
+        limit: usize,
     },
     /// A secret that others can read.
     #[error("can be read by others (mode {mode:04o})")]

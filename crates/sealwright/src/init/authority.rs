@@ -7,13 +7,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData as _, SerialNumber,
 };
+use sealwright_client::source::kept;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::parse_x509_pem;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
-use crate::file;
 
 /// Validity of the authority in years.
 const AUTHORITY_YEARS: i16 = 10;
@@ -81,7 +81,7 @@ impl Authority {
     pub(crate) fn open(folder: &Path) -> Result<Self, Failure> {
         let (certificate, key) = (folder.join("ca.pem"), folder.join("ca.key"));
         let read = |path: &Path| {
-            file::read_text(path, FILE_BYTES_MAX).map_err(|error| {
+            kept::read_text(path, FILE_BYTES_MAX).map_err(|error| {
                 Failure::failed(
                     format!("cannot read {}: {error}", path.display()),
                     "Put the folder ca back where sealwright init made it; nothing else can issue certificates.",

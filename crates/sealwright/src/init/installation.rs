@@ -10,12 +10,12 @@ use zeroize::Zeroizing;
 
 use crate::config;
 use crate::failure::Failure;
-use crate::file;
 use crate::init::authority::{Authority, Found, Issued, Subject, new_key};
 use crate::init::files::{self, GROUP, PRIVATE_DIRECTORY, PUBLIC, SECRET, cannot, make_directory, write_new};
 use crate::init::register::{self, Clients, Register};
 use crate::init::text::{self, ServerText};
 use crate::init::{PORT, Users};
+use crate::mistake;
 
 /// Where the store of an installation of the whole machine lies.
 const MACHINE_STATE: &str = "/var/lib/sealwright";
@@ -285,7 +285,7 @@ impl Installation {
         let configuration = self.directory.join("server.toml");
         let text = register::read(&configuration)?;
         let table: toml::Table = text.parse().map_err(|error| {
-            let what = format!("{}: {}", configuration.display(), file::mistake_in(&text, &error));
+            let what = format!("{}: {}", configuration.display(), mistake::of(&text, &error));
             Failure::failed(what, "Mend the file.")
         })?;
         let address = table.get("listen").and_then(|listen| listen.get("address")).and_then(|all| all.get(0));

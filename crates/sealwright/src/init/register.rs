@@ -7,12 +7,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
+use sealwright_client::source::kept;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::failure::Failure;
-use crate::file;
 use crate::init::authority::{Issued, Subject};
 use crate::init::files::{self, SECRET, cannot};
+use crate::mistake;
 
 /// Longest register or clients.toml that is read, in bytes.
 const FILE_BYTES_MAX: usize = 16 << 20;
@@ -101,7 +102,7 @@ fn parse(line: &str) -> Option<Line> {
 
 /// A text file of limited length.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    file::read_text(path, FILE_BYTES_MAX).map_err(|error| cannot("read", path, &error))
+    kept::read_text(path, FILE_BYTES_MAX).map_err(|error| cannot("read", path, &error))
 }
 
 /// clients.toml, being edited.
@@ -116,7 +117,7 @@ impl Clients {
         let path = directory.join("clients.toml");
         let text = read(&path)?;
         let document = text.parse::<DocumentMut>().map_err(|error| {
-            let mistake = file::mistake(&text, error.span(), error.message());
+            let mistake = mistake::at(&text, error.span(), error.message());
             let what = format!("{}: {mistake}", path.display());
             Failure::failed(what, "Mend the file by hand; nothing was changed.")
         })?;

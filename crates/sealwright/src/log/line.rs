@@ -181,7 +181,7 @@ impl Line<'_> {
 
 /// One word that cannot be taken for another field.
 fn is_bare(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| !c.is_whitespace() && !matches!(c, '=' | '"'))
+    !text.is_empty() && text.chars().all(|c| !c.is_whitespace() && !matches!(c, '=' | '"' | '\\'))
 }
 
 #[cfg(test)]
@@ -230,16 +230,41 @@ mod tests {
         assert!(time.len() == 24 && time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok(), "{time}");
     }
 
+    /// What a peer could send: ends of lines, the terminal's commands, turns of direction, a field, a line.
+    const EVIL: &str = "x\n2026-11-30T00:00:00.000Z ERROR front sealwright: lost\r\n\u{1b}[2J\u{85}\u{2028}\u{2029}\u{202e}\u{2066}\u{61c}\u{9b}31m outcome=success";
+
     #[test]
     fn what_a_peer_puts_into_a_line_cannot_end_it_or_begin_another() {
-        let evil = "x\n2026-11-30T00:00:00.000Z ERROR front sealwright: all keys lost\r\n\u{1b}[2J\u{85}\u{2028}\u{202e}";
         for format in [Format::Text, Format::Json] {
             let line = written(format, || {
-                tracing::warn!(name = evil, error = %evil, "refused {evil}");
+                let _span = tracing::info_span!("call", principal = EVIL, peer = %EVIL).entered();
+                tracing::warn!(name = EVIL, error = %EVIL, debugged = ?EVIL, "refused {EVIL}");
             });
             assert_eq!(line.lines().count(), 1, "{line:?}");
-            assert!(!line.trim_end_matches('\n').chars().any(char::is_control), "{line:?}");
-            assert!(!line.contains('\u{202e}') && line.ends_with('\n'), "{line:?}");
+            let shown = line.trim_end_matches('\n');
+            assert!(shown.is_ascii() && !shown.chars().any(char::is_control), "{line:?}");
+            assert!(line.ends_with('\n'), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn text_of_a_peer_is_in_quotation_marks_unless_it_is_one_plain_word() {
+        let line = written(Format::Text, || tracing::info!(reason = %EVIL, peer = "plain", "turned away"));
+        let (_, quoted) = line.split_once(" reason=\"").unwrap();
+        let (quoted, rest) = quoted.split_once('"').unwrap();
+        assert!(quoted.ends_with("outcome=success"), "{line}");
+        assert_eq!(rest, " peer=plain\n");
+        for (text, shown) in [
+            ("", "\"\""),
+            ("a b", "\"a b\""),
+            ("a\u{a0}b", "\"a\u{a0}b\""),
+            ("a=b", "\"a=b\""),
+            ("a\\", "\"a\\\\\""),
+            ("a\"b", "\"a\\\"b\""),
+            ("\u{202e}a", "\"\\\\u{202e}a\""),
+        ] {
+            let line = written(Format::Text, || tracing::info!(reason = text, "x"));
+            assert!(line.ends_with(&format!(": x reason={shown}\n")), "{line}");
         }
     }
 

@@ -55,7 +55,20 @@ pub(super) struct Signer {
     /// No kernel without Landlock, for signer and front.
     #[serde(default)]
     pub(super) require_sandbox: bool,
+    /// One that gives no sign for so long that its work goes on is killed and started again.
+    #[serde(default = "Signer::silence_s")]
+    pub(super) silence_s: u32,
 }
+
+impl Signer {
+    /// Far more than a key takes to be made and a disk to answer; front gives up long before.
+    const fn silence_s() -> u32 {
+        60
+    }
+}
+
+/// Least seconds of [`Signer::silence_s`]: a piece of work that is only slow must not look like none.
+const SILENCE_S_MIN: u32 = 5;
 
 /// Whom the children become where `serve` is started by root: names of `/etc/passwd`, or numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -93,7 +106,7 @@ impl Config {
     /// With file, line, and what to do.
     pub(super) fn parse(file: &Path, text: &str) -> Result<Self, Failure> {
         let raw: Raw = toml::from_str(text).map_err(|error| {
-            let what = crate::file::mistake_in(text, &error);
+            let what = crate::mistake::of(text, &error);
             refused(file, &what, "Mend the line; docs/howto/serve.md shows a whole file.")
         })?;
         let base = file.parent().unwrap_or(Path::new("/"));
@@ -105,6 +118,10 @@ impl Config {
             return Err(refused(file, &what, "Listen on [::] instead."));
         }
         check_limits(file, &limits)?;
+        if signer.silence_s < SILENCE_S_MIN {
+            let what = format!("[signer] silence_s = {} would kill a signer that is busy", signer.silence_s);
+            return Err(refused(file, &what, "Leave it out: 60 seconds are right for nearly everybody."));
+        }
         let log = log::Settings { format: log.format, filter: log.filter };
         log::check(&log).map_err(|error| {
             refused(file, &format!("[log] {}", Failure::chain(&error)), "Use for example filter = \"info\".")
@@ -138,7 +155,11 @@ fn check_limits(file: &Path, limits: &Limits) -> Result<(), Failure> {
     let least_one = [
         ("connections", limits.connections),
         ("connections_per_address", limits.connections_per_address),
+        ("connections_per_client", limits.connections_per_client),
+        ("unauthenticated", limits.unauthenticated),
+        ("unauthenticated_per_address", limits.unauthenticated_per_address),
         ("handshakes", limits.handshakes),
+        ("first_byte_ms", limits.first_byte_ms),
         ("handshake_ms", limits.handshake_ms),
         ("idle_s", limits.idle_s),
         ("write_stall_s", limits.write_stall_s),
@@ -275,7 +296,11 @@ connections = 12
         for name in [
             "connections",
             "connections_per_address",
+            "connections_per_client",
+            "unauthenticated",
+            "unauthenticated_per_address",
             "handshakes",
+            "first_byte_ms",
             "handshake_ms",
             "idle_s",
             "write_stall_s",

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use sealwright_client::source::kept;
 use sealwright_server::Error;
 use sealwright_server::clients::{CLIENTS_BYTES_MAX, Clients};
 use sealwright_server::tls::{CRL_BYTES_MAX, Material, PEM_BYTES_MAX, Plane, server_config};
@@ -18,7 +19,7 @@ use zeroize::Zeroizing;
 
 use super::config::{BYTES_MAX, Config, refused};
 use crate::failure::Failure;
-use crate::file;
+use crate::mistake;
 
 /// What a file is for; in this order they are handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -88,13 +89,13 @@ impl Taken {
     }
 
     fn read(role: Role, path: &Path) -> Result<Self, Failure> {
-        let opened = file::open(path).map_err(|error| unreadable(path, &error))?;
+        let opened = kept::open(path).map_err(|error| unreadable(path, &error))?;
         let metadata = opened.metadata().map_err(|error| unreadable(path, &error))?;
         if role == Role::Key && is_open(metadata.mode(), metadata.uid()) {
             let what = format!("can be read by others (mode {:04o})", metadata.mode() & 0o7777);
             return Err(refused(path, &what, "chmod 600 it, and think about whether somebody has read it."));
         }
-        let content = file::read(&opened, role.bytes_max());
+        let content = kept::read(&opened, role.bytes_max());
         let content = content.map_err(|error| unreadable(path, &error))?;
         Ok(Self { role, path: path.to_owned(), content })
     }
@@ -190,7 +191,7 @@ impl Files {
         let text = clients.text()?;
         let parsed = Clients::parse(text).map_err(|error| {
             let what = if let Error::ClientsSyntax(source) = &error {
-                file::mistake_in(text, source)
+                mistake::of(text, source)
             } else {
                 Failure::chain(&error)
             };

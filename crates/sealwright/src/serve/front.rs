@@ -80,7 +80,7 @@ impl Start {
     fn run(self) -> Result<Exit, Failure> {
         let config = &self.loaded.config;
         listeners::make_directory(&config.store, 0o700, None)?;
-        raise_descriptors(u64::from(config.limits.connections));
+        raise_descriptors(config.limits.sockets());
         let readable = match &self.origin {
             Origin::Supervisor(_) => Vec::new(),
             Origin::Disk(_) => self.files.directories(),
@@ -337,7 +337,7 @@ impl Watched {
     }
 }
 
-/// As many descriptors as the limit of connections needs, as far as this process may.
+/// As many descriptors as the limits of connections need, as far as this process may.
 fn raise_descriptors(connections: u64) {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let wanted = connections.saturating_add(DESCRIPTORS_MORE);
@@ -354,7 +354,7 @@ fn raise_descriptors(connections: u64) {
         tracing::warn!(
             open_files_max = most,
             connections,
-            "fewer files may be open than [limits] connections needs; raise LimitNOFILE, or ulimit -n"
+            "fewer files may be open than [limits] connections and unauthenticated need; raise LimitNOFILE, or ulimit -n"
         );
     }
 }

@@ -19,16 +19,6 @@ pub(super) struct Notify(Option<OwnedFd>);
 impl Notify {
     /// The service manager that `NOTIFY_SOCKET` names. Connected now: later it may be out of reach.
     pub(super) fn service_manager(socket: Option<&Path>) -> Self {
-        let connect = |path: &Path| {
-            let name = path.as_os_str().as_bytes();
-            let address = match name.strip_prefix(b"@") {
-                Some(name) => SocketAddr::from_abstract_name(name)?,
-                None => SocketAddr::from_pathname(path)?,
-            };
-            let socket = UnixDatagram::unbound()?;
-            socket.connect_addr(&address)?;
-            Ok::<_, std::io::Error>(OwnedFd::from(socket))
-        };
         Self(socket.and_then(|path| {
             connect(path)
                 .inspect_err(|error| tracing::warn!(%error, "the service manager cannot be told anything"))
@@ -62,6 +52,21 @@ impl Notify {
         let now = Duration::try_from(now).unwrap_or_default();
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
     }
+}
+
+/// A socket that is connected to a service manager's, and never waits for it.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn connect(path: &Path) -> std::io::Result<OwnedFd> {
+    let address = match path.as_os_str().as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(path)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 /// One line, not too long, whatever was put into it.

@@ -7,12 +7,17 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 
 use super::config::Config;
 use crate::config as environment;
 use crate::log::Format;
 use crate::users::User;
+
+/// Bytes of signs of life that are read at once; one has ten, and they say nothing but themselves.
+const HEARTBEAT_BYTES_MAX: usize = 1 << 10;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub(super) struct Running {
     kind: Kind,
     child: Child,
     started: Instant,
+    /// Where the signer says that it works.
+    heartbeat: Option<Receiver>,
 }
 
 impl Running {
@@ -68,25 +75,39 @@ impl Running {
     ) -> std::io::Result<Self> {
         let mut command = command(config, users.map(|users| &users.signer));
         command.arg("signer").arg("--root").arg(&config.signer.root).stdin(socket);
+        // It never waits for us, nor we for it.
+        let (heartbeat, theirs) = std::io::pipe()?;
+        rustix::io::ioctl_fionbio(&theirs, true)?;
+        command.stdout(theirs).args(["--watched", &config.signer.silence_s.to_string()]);
         if config.signer.require_sandbox || environment::require_sandbox() {
             command.arg("--require-sandbox");
         }
         if let Some(users) = users {
             command.args(["--front-uid", &users.front.uid.to_string()]);
         }
-        Self::start(Kind::Signer, command)
+        let heartbeat = Receiver::from_owned_fd(heartbeat.into())?;
+        Ok(Self { heartbeat: Some(heartbeat), ..Self::start(Kind::Signer, command)? })
     }
 
     fn start(kind: Kind, mut command: std::process::Command) -> std::io::Result<Self> {
         command.args(["--parent", &std::process::id().to_string()]);
         let child = Command::from(command).kill_on_drop(true).spawn()?;
         tracing::info!(child = %kind, pid = child.id(), "started");
-        Ok(Self { kind, child, started: Instant::now() })
+        Ok(Self { kind, child, started: Instant::now(), heartbeat: None })
     }
 
     /// Waits for its end.
     pub(super) async fn ended(&mut self) -> std::io::Result<std::process::ExitStatus> {
         self.child.wait().await
+    }
+
+    /// Waits for its end (`Some`), or a sign that it works (`None`).
+    pub(super) async fn news(&mut self) -> Option<std::io::Result<std::process::ExitStatus>> {
+        tokio::select! {
+            biased;
+            ended = self.child.wait() => Some(ended),
+            () = beat(&mut self.heartbeat) => None,
+        }
     }
 
     /// How long it has lived.
@@ -101,6 +122,17 @@ impl Running {
             tracing::warn!(child = %self.kind, %error, "a signal was not sent");
         }
     }
+}
+
+/// Waits for a sign of life; for ever, where none will come any more.
+async fn beat(heartbeat: &mut Option<Receiver>) {
+    if let Some(receiver) = heartbeat {
+        if let Ok(1..) = receiver.read(&mut [0; HEARTBEAT_BYTES_MAX]).await {
+            return;
+        }
+        *heartbeat = None;
+    }
+    std::future::pending().await
 }
 
 fn command(config: &Config, user: Option<&User>) -> std::process::Command {

@@ -2,21 +2,15 @@
 //! where one user runs both. Nothing in front needs more once its sockets and configuration are open.
 //!
 //! Landlock says which files and which TCP (none: it accepts, and connects to nobody); seccomp says no to other
-//! sockets than Unix ones, to other programs, and to looking into processes. Entered before any thread is started.
+//! sockets than Unix ones, to other programs, and to looking into processes: the walls are the signer's
+//! (`crates/signer/src/confine.rs`), less tight. Entered before any thread is started.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use landlock::{
-    Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset,
-    RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
-};
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-};
+use sealwright_signer::Enforced;
 
 use crate::failure::Failure;
 
@@ -47,29 +41,29 @@ impl Sandbox<'_> {
         rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
             .map_err(failed)?;
         rustix::thread::set_no_new_privs(true).map_err(failed)?;
-        let landlock = self.landlock().map_err(|error| failure(&error))?;
-        restrict_calls().map_err(|error| failure(&error))?;
-        self.check_walls(landlock != RulesetStatus::NotEnforced)
+        let landlock = self.shut().map_err(|error| no_walls(&error))?;
+        sealwright_signer::refuse_attacks().map_err(|error| no_walls(&error))?;
+        self.check_walls(landlock)
     }
 
     /// Tries the one door that matters.
-    fn check_walls(&self, has_landlock: bool) -> Result<(), Failure> {
+    fn check_walls(&self, landlock: Enforced) -> Result<(), Failure> {
         let is_shut = File::open(self.root.join(ROOT_KEY)).is_err();
-        match (has_landlock, is_shut) {
-            (true, true) => Ok(()),
-            (true, false) => Err(Failure::failed(
+        match (landlock, is_shut) {
+            (Enforced::Yes, true) => Ok(()),
+            (Enforced::Yes, false) => Err(Failure::failed(
                 "front can open the root key in spite of its sandbox",
                 "Please report it.",
             )),
-            (false, _) if self.required => Err(Failure::failed(
+            (Enforced::No, _) if self.required => Err(Failure::failed(
                 "this kernel has no Landlock, and require_sandbox is set",
                 "Use Linux 5.13 or newer with Landlock, or take require_sandbox out of server.toml.",
             )),
-            (false, true) => {
+            (Enforced::No, true) => {
                 tracing::warn!("this kernel has no Landlock: front can open all files of its user");
                 Ok(())
             }
-            (false, false) => {
+            (Enforced::No, false) => {
                 tracing::warn!(
                     "this kernel has no Landlock, and front runs as the user of the signer: it can open the root key"
                 );
@@ -96,42 +90,18 @@ impl Sandbox<'_> {
         }
     }
 
-    /// As much of it as the kernel knows.
-    fn landlock(&self) -> Result<RulesetStatus, Box<dyn std::error::Error + Send + Sync>> {
-        let mut created = Ruleset::default()
-            .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(landlock::ABI::V5))?
-            .handle_access(AccessNet::BindTcp | AccessNet::ConnectTcp)?
-            .scope(Scope::AbstractUnixSocket | Scope::Signal)?
-            .create()?
-            .add_rule(PathBeneath::new(PathFd::new(self.store)?, own_files()))?;
-        let itself = Path::new("/proc/self");
-        for path in self.readable.iter().map(PathBuf::as_path).chain([itself]) {
-            created = created
-                .add_rule(PathBeneath::new(PathFd::new(path)?, AccessFs::ReadFile | AccessFs::ReadDir))?;
-        }
-        // SQLite seeds the names of its temporary files with it.
-        created = created.add_rule(PathBeneath::new(PathFd::new("/dev/urandom")?, AccessFs::ReadFile))?;
-        Ok(created.restrict_self()?.ruleset)
+    /// What is left of the file system.
+    fn shut(&self) -> Result<Enforced, sealwright_signer::Error> {
+        let readable = self.readable.iter().map(PathBuf::as_path);
+        // SQLite seeds the names of its temporary files with the last one.
+        let readable: Vec<&Path> = readable.chain(["/proc/self", "/dev/urandom"].map(Path::new)).collect();
+        sealwright_signer::shut_into(self.store, &readable)
     }
 }
 
-/// Whether this kernel has Landlock, so that one user can run front and signer and yet not have both.
-pub(super) fn has_landlock() -> bool {
-    Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(landlock::ABI::V1))
-        .and_then(|ruleset| ruleset.create())
-        .is_ok()
-}
-
-fn own_files() -> BitFlags<AccessFs> {
-    AccessFs::ReadFile
-        | AccessFs::ReadDir
-        | AccessFs::WriteFile
-        | AccessFs::Truncate
-        | AccessFs::MakeReg
-        | AccessFs::RemoveFile
+/// What the signer's code says of the signer is said of front.
+fn no_walls(error: &sealwright_signer::Error) -> Failure {
+    failure(&std::error::Error::source(error).map_or_else(|| error.to_string(), Failure::chain))
 }
 
 fn failure(error: &dyn std::fmt::Display) -> Failure {
@@ -163,58 +133,6 @@ fn real(path: &Path) -> PathBuf {
         missing.push(name);
         at = parent;
     }
-}
-
-/// Front makes none of these calls: its connections come to it, and the signer is reached by a Unix socket. (It does call
-/// listen, to lengthen the queue of a socket that is bound.)
-const REFUSED: &[i64] = &[
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_kcmp,
-    libc::SYS_bind,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_kexec_load,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_setuid,
-    libc::SYS_setgid,
-    libc::SYS_setresuid,
-    libc::SYS_setresgid,
-    libc::SYS_personality,
-];
-
-fn restrict_calls() -> Result<(), seccompiler::Error> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.iter().map(|number| (*number, Vec::new())).collect();
-    let other_family = SeccompCondition::new(
-        0,
-        SeccompCmpArgLen::Dword,
-        SeccompCmpOp::Ne,
-        u64::from(libc::AF_UNIX.cast_unsigned()),
-    )?;
-    rules.insert(libc::SYS_socket, vec![SeccompRule::new(vec![other_family])?]);
-    let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    let architecture = std::env::consts::ARCH.try_into()?;
-    let filter: BpfProgram =
-        SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture)?.try_into()?;
-    seccompiler::apply_filter_all_threads(&filter)
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use super::inherit::Listeners;
 use super::listeners::{self, Lock, SignerSocket};
 use super::notify::{self, Notify};
 use super::process::{Kind, Running, Users};
-use super::sandbox;
 use super::signals::{Asked, End, Signals};
+use super::watchdog::Watchdog;
 use crate::config as environment;
 use crate::failure::{Exit, Failure};
 use crate::{log, users};
@@ -61,8 +61,6 @@ struct Supervisor {
     candidate: Option<(Config, Files)>,
     /// A reload was asked for while one was under way.
     again: bool,
-    /// When front last said something.
-    heard: Instant,
     /// Whether front was ever ready.
     was_ready: bool,
     /// Set by the first signal to end: when front is killed.
@@ -76,11 +74,13 @@ struct Slot {
     running: Option<Running>,
     backoff: Backoff,
     start: Option<Instant>,
+    watchdog: Watchdog,
 }
 
 impl Slot {
-    fn new() -> Self {
-        Self { running: None, backoff: Backoff::new(), start: Some(Instant::now()) }
+    fn new(silence_max: Duration) -> Self {
+        let watchdog = Watchdog::new(silence_max);
+        Self { running: None, backoff: Backoff::new(), start: Some(Instant::now()), watchdog }
     }
 
     fn is_due(&self) -> bool {
@@ -90,7 +90,10 @@ impl Slot {
     /// Notes how an attempt to start ended; a failed one is tried again.
     fn started(&mut self, kind: Kind, started: std::io::Result<Running>) {
         match started {
-            Ok(running) => (self.running, self.start) = (Some(running), None),
+            Ok(running) => {
+                (self.running, self.start) = (Some(running), None);
+                self.watchdog.started();
+            }
             Err(error) => {
                 let pause = self.backoff.after(Duration::ZERO);
                 tracing::error!(child = %kind, %error, "does not start");
@@ -113,6 +116,19 @@ impl Slot {
             running.signal(number);
         }
     }
+
+    /// When it is started, or looked at.
+    const fn next_look(&self) -> Option<Instant> {
+        if self.running.is_some() { Some(self.watchdog.next_look()) } else { self.start }
+    }
+
+    /// One that hangs is killed; its end is noticed as any other.
+    fn look(&mut self, kind: Kind, now: Instant) {
+        if self.running.is_some() && self.watchdog.is_silent(now) {
+            tracing::error!(child = %kind, "says nothing any more; it is killed");
+            self.signal(Number::KILL);
+        }
+    }
 }
 
 impl Supervisor {
@@ -131,6 +147,7 @@ impl Supervisor {
             None => SignerSocket::make(&config.signer.socket, users.as_ref().map(|users| &users.front))?,
         };
         listeners::bind_missing(&config, &mut inherited)?;
+        let signer_silence_max = Duration::from_secs(u64::from(config.signer.silence_s));
         Ok(Self {
             file: file.to_owned(),
             config,
@@ -139,12 +156,11 @@ impl Supervisor {
             socket,
             users,
             notify: Notify::service_manager(environment::notify_socket().as_deref()),
-            front: Slot::new(),
-            signer: Slot::new(),
+            front: Slot::new(SILENCE_MAX),
+            signer: Slot::new(signer_silence_max),
             channel: None,
             candidate: None,
             again: false,
-            heard: Instant::now(),
             was_ready: false,
             ends: None,
             status: String::new(),
@@ -164,7 +180,10 @@ impl Supervisor {
                     Asked::End(End::InOrder) if self.ends.is_none() => self.begin_end(),
                     Asked::End(End::InOrder | End::AtOnce) => return Ok(self.end_at_once().await),
                 },
-                status = ended(&mut self.signer) => self.signer.ended(Kind::Signer, status),
+                news = news(&mut self.signer) => match news {
+                    Some(status) => self.signer.ended(Kind::Signer, status),
+                    None => self.signer.watchdog.heard(),
+                },
                 notice = notice(self.channel.as_ref()) => self.hear(notice.as_deref()),
                 status = ended(&mut self.front) => {
                     if self.ends.is_some() {
@@ -200,7 +219,6 @@ impl Supervisor {
         channel::hand_over(ours.descriptor(), &self.files, Some(&self.listeners))?;
         let running = Running::start_front(&self.config, self.users.as_ref(), theirs)?;
         self.channel = Some(ours);
-        self.heard = Instant::now();
         Ok(running)
     }
 
@@ -225,10 +243,8 @@ impl Supervisor {
 
     /// When something is to be done, if nothing happens.
     fn next_look(&self) -> Instant {
-        let silence = self.heard.checked_add(SILENCE_MAX).filter(|_| self.front.running.is_some());
-        let starts = [&self.front, &self.signer].map(|slot| slot.start.filter(|_| slot.running.is_none()));
-        let moments = starts.into_iter().chain([silence, self.ends]).flatten();
-        moments.min().unwrap_or_else(|| from_now(SILENCE_MAX))
+        let looks = [self.front.next_look(), self.signer.next_look(), self.ends];
+        looks.into_iter().flatten().min().unwrap_or_else(|| from_now(SILENCE_MAX))
     }
 
     fn look(&mut self) {
@@ -237,11 +253,9 @@ impl Supervisor {
             tracing::error!("front does not end; it is killed");
             self.front.signal(Number::KILL);
             self.ends = Some(from_now(DRAIN_MORE));
-        } else if self.front.running.is_some() && self.heard.elapsed() >= SILENCE_MAX {
-            tracing::error!("front says nothing any more; it is killed");
-            self.front.signal(Number::KILL);
-            self.heard = now;
         }
+        self.front.look(Kind::Front, now);
+        self.signer.look(Kind::Signer, now);
     }
 
     /// What front says. It is believed about itself and nothing else.
@@ -251,7 +265,7 @@ impl Supervisor {
             self.channel = None;
             return;
         };
-        self.heard = Instant::now();
+        self.front.watchdog.heard();
         let mut told = String::new();
         for line in notice.lines() {
             match line.split_once('=') {
@@ -398,7 +412,7 @@ fn children(config: &Config) -> Result<Option<Users>, Failure> {
             tracing::info!("[users] is not used: only root can become another user");
             Ok(None)
         }
-        None if is_root && !sandbox::has_landlock() => Err(Failure::failed(
+        None if is_root && !sealwright_signer::has_landlock() => Err(Failure::failed(
             "started by root without [users], on a kernel without Landlock: the process with the network could read every key",
             "Name two users in [users] of server.toml, or start it as a plain user.",
         )),
@@ -410,6 +424,14 @@ async fn ended(slot: &mut Slot) -> ExitStatus {
     match &mut slot.running {
         // An error means that there is nothing to wait for: it has ended.
         Some(running) => running.ended().await.unwrap_or_default(),
+        None => std::future::pending().await,
+    }
+}
+
+/// Its end, or a sign that it works.
+async fn news(slot: &mut Slot) -> Option<ExitStatus> {
+    match &mut slot.running {
+        Some(running) => running.news().await.map(Result::unwrap_or_default),
         None => std::future::pending().await,
     }
 }

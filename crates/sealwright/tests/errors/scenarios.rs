@@ -44,6 +44,7 @@ pub(crate) async fn meet(code: Code) -> Result<Met, &'static str> {
             let names = vec!["admin".to_owned(), "build".to_owned()];
             signing_as(Wanted { names, ..Wanted::client("admin") }).await
         }
+        Code::NotImplemented => not_implemented().await,
         Code::KeyNotFound => key_not_found().await,
         Code::KeyDisabled => key_disabled().await,
         Code::KeyExpired => key_expired().await,
@@ -160,6 +161,21 @@ async fn client_certificate_expired() -> Met {
         status,
         Command::CannotMeet("the command looks at its own certificate first, and asks for a new one"),
     )
+}
+
+/// A call of a release that this server is not.
+async fn not_implemented() -> Met {
+    use tonic::codegen::{Service as _, http};
+    let bench = Bench::start().await;
+    let mut channel = bench.channel(&bench.client("admin")).await;
+    let request = http::Request::post("http://localhost/sealwright.v1.Keys/Other")
+        .header("content-type", "application/grpc")
+        .body(tonic::body::Body::empty())
+        .unwrap();
+    std::future::poll_fn(|context| channel.poll_ready(context)).await.unwrap();
+    let response = channel.call(request).await.unwrap();
+    let status = Status::from_header_map(response.headers()).unwrap();
+    called(status, Command::CannotMeet("client and server of one release have the same calls"))
 }
 
 async fn key_not_found() -> Met {

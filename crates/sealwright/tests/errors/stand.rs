@@ -119,7 +119,13 @@ impl Stand {
             Start::Real => {}
         }
         let (ours, signer) = UnixStream::pair()?;
-        let config = Config { root: self.root.clone(), create: true, root_key: None, socket: signer.into() };
+        let config = Config {
+            root: self.root.clone(),
+            create: true,
+            root_key: None,
+            socket: signer.into(),
+            watcher: None,
+        };
         let clock = Arc::clone(&self.clock);
         std::thread::spawn(move || sealwright_signer::serve(config, clock));
         *self.running.lock().unwrap() = vec![theirs.try_clone()?, ours.try_clone()?];

@@ -53,7 +53,13 @@ impl Between {
     pub(crate) fn start(root: &Path) -> Self {
         let (front, mut from_front) = UnixStream::pair().unwrap();
         let (mut to_signer, signer) = UnixStream::pair().unwrap();
-        let config = Config { root: root.to_owned(), create: true, root_key: None, socket: signer.into() };
+        let config = Config {
+            root: root.to_owned(),
+            create: true,
+            root_key: None,
+            socket: signer.into(),
+            watcher: None,
+        };
         std::thread::spawn(move || sealwright_signer::serve(config, Arc::new(SystemClock)));
         let state = Arc::new(State {
             lie: Mutex::new(Lie::None),

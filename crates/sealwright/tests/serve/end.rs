@@ -9,9 +9,7 @@ use super::{PROGRAM, times};
 /// A group whose intent was written down has its answer in the store: it was given, or can be asked for again.
 #[test]
 fn sigterm_under_load_ends_with_status_0_and_what_is_in_flight_is_answered() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
-    server.import(ED25519);
+    let mut server = Server::running(PROGRAM, &[ED25519]);
     let load = Load::start(&server, "a", ED25519.name);
     for _ in 0..times("SEALWRIGHT_SERVE_ENDS", 5) {
         let before = load.signed();
@@ -30,8 +28,7 @@ fn sigterm_under_load_ends_with_status_0_and_what_is_in_flight_is_answered() {
 
 #[test]
 fn sigquit_and_a_second_sigterm_end_it_at_once_with_another_status() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
+    let mut server = Server::running(PROGRAM, &[]);
     server.signal(server.supervisor(), "QUIT");
     assert_eq!(server.ended().code(), Some(1));
     server.start();
@@ -45,8 +42,7 @@ fn sigquit_and_a_second_sigterm_end_it_at_once_with_another_status() {
 
 #[test]
 fn a_second_server_on_one_store_is_refused_by_name() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
+    let mut server = Server::running(PROGRAM, &[]);
     let mut second = server.serve();
     let refused = sealwright_testkit::tools::run(second.stderr(std::process::Stdio::piped()));
     assert_eq!(refused.status.code(), Some(1));

@@ -21,9 +21,7 @@ fn a_front_that_is_killed_under_load_is_replaced_and_every_request_is_answered()
 }
 
 fn killed(name: &str) {
-    let mut server = Server::new(PROGRAM);
-    server.start();
-    server.import(ED25519);
+    let mut server = Server::running(PROGRAM, &[ED25519]);
     let load = Load::start(&server, "a", ED25519.name);
     let mut last = 0;
     for round in 0..times(KILLS, 3) {
@@ -45,9 +43,7 @@ fn killed(name: &str) {
 /// Nobody is left with its sockets, and the next one starts at once in the same place.
 #[test]
 fn a_supervisor_that_is_killed_under_load_takes_both_processes_with_it_and_can_be_started_again() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
-    server.import(ED25519);
+    let mut server = Server::running(PROGRAM, &[ED25519]);
     let load = Load::start(&server, "a", ED25519.name);
     for _ in 0..times(KILLS, 3) {
         let before = load.signed();

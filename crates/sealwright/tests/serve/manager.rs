@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use sealwright_testkit::fixtures::ED25519;
 use sealwright_testkit::server::Server;
@@ -68,8 +69,7 @@ fn ask(port: u16, path: &str) -> String {
 
 #[test]
 fn the_service_manager_hears_of_readiness_life_and_end() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
+    let mut server = Server::running(PROGRAM, &[]);
     server.await_notice("WATCHDOG=1");
     // A front that ends is said, and the next one is ready again.
     server.signal(server.child("front"), "KILL");
@@ -103,8 +103,11 @@ fn front_and_signer_are_units_of_their_own() {
     let listener = UnixListener::bind(run.join("signer.sock")).unwrap();
     fs::set_permissions(run.join("signer.sock"), fs::Permissions::from_mode(0o600)).unwrap();
     let program = server.program().to_owned();
+    let watchdog = UnixDatagram::bind(state.with_file_name("watchdog")).unwrap();
+    watchdog.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let start_signer = || -> Child {
         let mut command = Command::new(&program);
+        command.env("NOTIFY_SOCKET", state.with_file_name("watchdog")).env("WATCHDOG_USEC", "2000000");
         command.args(["signer", "--root"]).arg(&state).arg("--root-key").arg(credentials.join("root.key"));
         command.stdin(OwnedFd::from(listener.try_clone().unwrap())).stdout(Stdio::null()).spawn().unwrap()
     };
@@ -114,15 +117,18 @@ fn front_and_signer_are_units_of_their_own() {
     server.watch(&mut front);
     server.start_by(front);
     server.import(ED25519);
-    let file = server.files("a", 1).remove(0);
-    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
-    server.ok(&sign);
+    server.signs(ED25519);
+    for _ in 0..3 {
+        let mut word = [0; 64];
+        let length = watchdog.recv(&mut word).expect("the signer says that it works");
+        assert_eq!(&word[..length], b"WATCHDOG=1");
+    }
     assert!(state.join("data.key").exists() && !state.join("root.key").exists());
     // The signer ends in order, and the next one takes over.
     tools::succeed(Command::new("kill").args(["-TERM", &signer.id().to_string()]));
     assert!(signer.wait().unwrap().success());
     signer = start_signer();
-    server.ok(&sign);
+    server.signs(ED25519);
     // A reload reads from the disk, also files that were replaced; a wrong one changes nothing.
     let clients = server.directory().join("clients.toml");
     for (text, status) in [
@@ -131,12 +137,11 @@ fn front_and_signer_are_units_of_their_own() {
     ] {
         fs::write(server.directory().join("next"), text).unwrap();
         fs::rename(server.directory().join("next"), &clients).unwrap();
-        server.forget_notices();
-        server.signal(server.supervisor(), "HUP");
+        server.reload();
         assert!(server.await_notice("RELOADING=1").contains("MONOTONIC_USEC="));
         let notice = server.await_notice(status);
         assert!(notice.lines().any(|line| line == "READY=1"), "a reload has an end: {notice}");
-        server.ok(&sign);
+        server.signs(ED25519);
     }
     assert!(server.stop().success(), "{}", server.log());
     tools::succeed(Command::new("kill").args(["-TERM", &signer.id().to_string()]));

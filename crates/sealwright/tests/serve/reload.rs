@@ -12,9 +12,7 @@ use super::load::Load;
 /// Ten, every other of them with a malformed file.
 #[test]
 fn reloads_under_load_fail_no_request_and_a_malformed_file_changes_nothing() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
-    server.import(ED25519);
+    let mut server = Server::running(PROGRAM, &[ED25519]);
     let load = Load::start(&server, "a", ED25519.name);
     let clients = server.directory().join("clients.toml");
     let good = fs::read_to_string(&clients).unwrap();
@@ -29,8 +27,7 @@ fn reloads_under_load_fail_no_request_and_a_malformed_file_changes_nothing() {
         )
         .unwrap();
         fs::rename(&next, &clients).unwrap();
-        server.forget_notices();
-        server.signal(server.supervisor(), "HUP");
+        server.reload();
         assert!(server.await_notice("RELOADING=1").contains("MONOTONIC_USEC="));
         let status = server.await_notice("STATUS=");
         assert_eq!(status.contains("not reloaded"), is_bad, "{status}");
@@ -45,34 +42,25 @@ fn reloads_under_load_fail_no_request_and_a_malformed_file_changes_nothing() {
 
 #[test]
 fn a_client_that_a_reload_takes_the_grants_from_signs_no_more() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
-    server.import(ED25519);
-    let file = server.files("a", 1).remove(0);
-    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
-    server.ok(&sign);
+    let mut server = Server::running(PROGRAM, &[ED25519]);
+    server.signs(ED25519);
     let clients = server.directory().join("clients.toml");
     let text = fs::read_to_string(&clients).unwrap();
     fs::write(&clients, text.replace("keys = [\"*\"]", "keys = []")).unwrap();
-    server.forget_notices();
-    server.signal(server.supervisor(), "HUP");
+    server.reload();
     server.await_notice("STATUS=reloaded");
-    assert_ne!(server.run(&sign).code, Some(0));
+    assert_ne!(server.sign(ED25519).code, Some(0));
     // And a front that is started again has the same files.
     server.signal(server.child("front"), "KILL");
     server.await_notice("STATUS=ready");
-    assert_ne!(server.run(&sign).code, Some(0));
+    assert_ne!(server.sign(ED25519).code, Some(0));
     assert!(server.stop().success());
 }
 
 /// Each asks for what lies there by then: the last one counts, whatever comes of those before.
 #[test]
 fn many_reloads_at_once_end_with_the_files_of_the_last() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
-    server.import(ED25519);
-    let file = server.files("a", 1).remove(0);
-    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
+    let mut server = Server::running(PROGRAM, &[ED25519]);
     let clients = server.directory().join("clients.toml");
     let good = fs::read_to_string(&clients).unwrap();
     let without = good.replace("keys = [\"*\"]", "keys = []");
@@ -85,20 +73,18 @@ fn many_reloads_at_once_end_with_the_files_of_the_last() {
     }
     fs::write(&clients, good).unwrap();
     server.signal(server.supervisor(), "HUP");
-    server.until("signatures again", || server.run(&sign).code == Some(0));
+    server.until("signatures again", || server.sign(ED25519).code == Some(0));
     // It stays so: nothing older comes after it.
     std::thread::sleep(std::time::Duration::from_millis(300));
-    server.ok(&sign);
+    server.signs(ED25519);
     assert!(server.stop().success());
 }
 
 #[test]
 fn what_a_reload_cannot_change_is_named() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
+    let mut server = Server::running(PROGRAM, &[]);
     server.configure("folder =", "folder = \"elsewhere\"");
-    server.forget_notices();
-    server.signal(server.supervisor(), "HUP");
+    server.reload();
     let status = server.await_notice("STATUS=not reloaded");
     assert!(status.contains("[store]"), "{status}");
     assert!(server.stop().success());
@@ -107,23 +93,18 @@ fn what_a_reload_cannot_change_is_named() {
 /// Written into the very file that was read, as some editors do.
 #[test]
 fn what_is_in_force_is_what_was_read_and_found_good_for_each_front_that_is_started_again() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
-    server.import(ED25519);
-    let file = server.files("a", 1).remove(0);
-    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
+    let mut server = Server::running(PROGRAM, &[ED25519]);
     for name in ["clients.toml", "server.toml", "tls/server.pem", "tls/server.key", "tls/ca.pem"] {
         let place = server.directory().join(name);
         let right = fs::read(&place).unwrap();
         fs::write(&place, "nonsense").unwrap();
-        server.forget_notices();
-        server.signal(server.supervisor(), "HUP");
+        server.reload();
         server.await_notice("STATUS=not reloaded");
         for _ in 0..2 {
             server.forget_notices();
             server.signal(server.child("front"), "KILL");
             server.await_notice("STATUS=ready");
-            server.ok(&sign);
+            server.signs(ED25519);
         }
         fs::write(&place, right).unwrap();
     }
@@ -132,11 +113,7 @@ fn what_is_in_force_is_what_was_read_and_found_good_for_each_front_that_is_start
 
 #[test]
 fn a_reload_while_there_is_no_front_is_checked_and_taken_or_refused_as_with_one() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
-    server.import(ED25519);
-    let file = server.files("a", 1).remove(0);
-    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
+    let mut server = Server::running(PROGRAM, &[ED25519]);
     let clients = server.directory().join("clients.toml");
     let good = fs::read_to_string(&clients).unwrap();
     for (text, is_taken) in
@@ -154,7 +131,7 @@ fn a_reload_while_there_is_no_front_is_checked_and_taken_or_refused_as_with_one(
             server.await_notice("STATUS=not reloaded");
         }
         server.await_notice("STATUS=ready");
-        assert_eq!(server.run(&sign).code != Some(0), is_taken, "{}", server.log());
+        assert_eq!(server.sign(ED25519).code != Some(0), is_taken, "{}", server.log());
     }
     assert!(server.log().contains("the next front starts with it"), "{}", server.log());
     assert!(server.stop().success());
@@ -162,13 +139,11 @@ fn a_reload_while_there_is_no_front_is_checked_and_taken_or_refused_as_with_one(
 
 #[test]
 fn a_fifo_in_the_place_of_a_file_holds_up_no_reload_and_no_end() {
-    let mut server = Server::new(PROGRAM);
-    server.start();
+    let mut server = Server::running(PROGRAM, &[]);
     let clients = server.directory().join("clients.toml");
     fs::remove_file(&clients).unwrap();
     tools::succeed(std::process::Command::new("mkfifo").arg(&clients));
-    server.forget_notices();
-    server.signal(server.supervisor(), "HUP");
+    server.reload();
     let status = server.await_notice("STATUS=not reloaded");
     assert!(status.contains("not a regular file"), "{status}");
     assert!(server.stop().success());

@@ -26,10 +26,7 @@ fn is_root() -> bool {
 /// Both keys at work. Only root can look into front at all: it cannot be traced by its own user.
 #[test]
 fn front_holds_no_private_key_no_root_key_and_no_data_key_while_it_serves() {
-    let mut server = server_of_a_plain_user();
-    server.start();
-    server.import(ED25519);
-    server.import(RSA2048);
+    let mut server = server_of_a_plain_user().run_with(&[ED25519, RSA2048]);
     let loads = [("a", ED25519), ("b", RSA2048)].map(|(folder, key)| Load::start(&server, folder, key.name));
     server.until("both keys at work", || loads.iter().all(|load| load.signed() > 0));
     let (front, signer) = (server.child("front"), server.child("signer"));
@@ -58,8 +55,7 @@ fn front_holds_no_private_key_no_root_key_and_no_data_key_while_it_serves() {
 
 #[test]
 fn both_processes_are_confined_and_inherit_only_what_is_chosen() {
-    let mut server = server_of_a_plain_user();
-    server.start();
+    let mut server = server_of_a_plain_user().run_with(&[]);
     for name in ["front", "signer"] {
         let pid = server.child(name);
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -85,8 +81,7 @@ fn both_processes_are_confined_and_inherit_only_what_is_chosen() {
 /// As a plain user: neither itself nor anybody else of that user looks into the two, and the socket is private.
 #[test]
 fn the_same_user_can_neither_trace_the_processes_nor_read_their_memory() {
-    let mut server = server_of_a_plain_user();
-    server.start();
+    let mut server = server_of_a_plain_user().run_with(&[]);
     for name in ["front", "signer"] {
         let pid = server.child(name).to_string();
         for script in ["exec 3</proc/$1/mem", "exec 3</proc/$1/environ", "ls /proc/$1/fd"] {
@@ -105,12 +100,8 @@ fn with_two_users_each_process_has_its_own_and_front_s_cannot_open_the_root_key(
     if !is_root() {
         return;
     }
-    let mut server = Server::of_two_users(PROGRAM, "nobody", "daemon");
-    server.start();
-    server.import(ED25519);
-    let file = server.files("a", 1).remove(0);
-    let sign = ["sign", "--format", "detached", "--force", "--key", ED25519.name, &file];
-    server.ok(&sign);
+    let mut server = Server::of_two_users(PROGRAM, "nobody", "daemon").run_with(&[ED25519]);
+    server.signs(ED25519);
     let daemon = fs::metadata(server.directory().join("root")).unwrap().uid();
     assert!(daemon != 0 && daemon != NOBODY);
     for (name, uid) in [("front", NOBODY), ("signer", daemon)] {
@@ -128,7 +119,7 @@ fn with_two_users_each_process_has_its_own_and_front_s_cannot_open_the_root_key(
     }
     assert!(!can(Some(daemon), "ls \"$1\"", &server.directory().join("store")), "nor the signer the store");
     server.signal(server.child("signer"), "KILL");
-    server.ok(&sign);
+    server.signs(ED25519);
     assert!(server.stop().success());
 }
 

@@ -50,12 +50,10 @@ impl Signing for Service {
         request: Request<Streaming<SignGroup>>,
     ) -> Result<Response<Self::SignStream>, Status> {
         let caller = Caller::of(&request)?;
-        if caller.is_draining() {
-            return Err(stopping().into());
-        }
         let (span, trace_id) = super::span("sign", &caller, request.metadata());
         // Each group asks again; who may nothing is told at once.
-        if let Err(fault) = caller.principal() {
+        let may_begin = if caller.is_draining() { Err(stopping()) } else { caller.principal() };
+        if let Err(fault) = may_begin {
             span.in_scope(|| turned_away(&self.front.inner.metrics, &fault));
             return Err(fault.into());
         }
@@ -71,11 +69,11 @@ impl Signing for Service {
         request: Request<BeginSaltsRequest>,
     ) -> Result<Response<BeginSaltsResponse>, Status> {
         let caller = Caller::of(&request)?;
-        if caller.is_draining() {
-            return Err(stopping().into());
-        }
         let (span, _) = super::span("begin-salts", &caller, request.metadata());
         let begun = async {
+            if caller.is_draining() {
+                return Err(stopping());
+            }
             let principal = caller.principal()?;
             let asked = SaltsRequest::parse(request.get_ref())?;
             salts::begin(&self.front.inner, &principal, &asked).await

@@ -90,8 +90,13 @@ impl Page {
     fn about_connections(&mut self, metrics: &Metrics, now: &Now) {
         let bytes = now.request_bytes_in_work;
         self.one("sealwright_request_bytes_in_work", "gauge", "Bytes of requests that are held.", bytes);
+        let taken = metrics.request_bytes.value();
+        self.one("sealwright_request_bytes_total", "counter", "Bytes of calls taken from clients.", taken);
         let open = metrics.connections_open.value();
         self.one("sealwright_connections_open", "gauge", "Open connections.", open);
+        let unknown = metrics.connections_unauthenticated.value();
+        let name = "sealwright_connections_unauthenticated";
+        self.one(name, "gauge", "Open connections that have not authenticated.", unknown);
         let accepted = metrics.connections.value();
         self.one("sealwright_connections_total", "counter", "Connections accepted.", accepted);
         let name = "sealwright_handshakes_total";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use super::admission::Refused;
+use super::admission::{Newcomer, Refused};
 use super::{Accepted, Inner, connection};
 use crate::Error;
 use crate::authn::Phase;
@@ -33,11 +33,15 @@ pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> 
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((socket, address)) => admit(inner, socket, address),
+            Ok((socket, address)) => tokio::select! {
+                biased;
+                _ = phase.wait_for(|phase| *phase != Phase::Serving) => return Ok(()),
+                () = admit(inner, socket, address) => (),
+            },
             Err(error) if is_the_peers(&error) => (),
             Err(error) => {
                 inner.front.inner.metrics.closed(Closed::Descriptors);
-                tracing::warn!(%error, "a connection cannot be accepted");
+                inner.front.inner.notices.cannot_accept(error);
                 spare = spare.close_one(&listener).await;
                 tokio::time::sleep(PAUSE).await;
             }
@@ -45,17 +49,25 @@ pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> 
     }
 }
 
-fn admit(inner: &Arc<Inner>, socket: tokio::net::TcpStream, address: std::net::SocketAddr) {
+/// Lets it in, or closes it. As long as all that have not said who they are wait for us, the others wait where they are:
+/// in the kernel's backlog.
+async fn admit(inner: &Arc<Inner>, socket: tokio::net::TcpStream, mut address: std::net::SocketAddr) {
+    // A socket for both families has IPv4 in IPv6; lines and limits are about the peer as everybody writes it.
+    address.set_ip(address.ip().to_canonical());
     let metrics = &inner.front.inner.metrics;
-    match inner.admission.admit(address.ip()) {
-        Ok(admitted) => {
+    let refuse = |limit| {
+        metrics.closed(limit);
+        inner.front.inner.notices.closed(limit, address, None);
+    };
+    match inner.admission.admit_soon(address.ip()).await {
+        Ok(Newcomer { admitted, stay }) => {
             metrics.connections.increment();
-            let accepted = Accepted { socket, address, admitted };
+            let accepted = Accepted { socket, address, admitted, stay };
             tokio::spawn(connection::run(Arc::clone(inner), accepted));
         }
         // Dropped, and with it closed.
-        Err(Refused::Connections) => metrics.closed(Closed::Connections),
-        Err(Refused::Address) => metrics.closed(Closed::PerAddress),
+        Err(Refused::Address) => refuse(Closed::PerAddress),
+        Err(Refused::Connections | Refused::NotNow) => refuse(Closed::Connections),
     }
 }
 

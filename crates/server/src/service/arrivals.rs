@@ -4,7 +4,6 @@
 //! Until then they stay with the peer (HTTP/2 flow control). Any message that was begun has to be complete in time, a
 //! large one sooner while all places are taken; otherwise the stream is lost.
 
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,6 +14,9 @@ use http_body::{Body, Frame};
 use sealwright_proto::limits::GRPC_MESSAGE_BYTES_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
+use tonic::Status;
+
+use crate::metrics::Counter;
 
 /// Bytes of a message that need no place: all groups of midstates but the largest.
 pub(super) const SMALL_BYTES_MAX: usize = 16 << 10;
@@ -58,8 +60,8 @@ impl Budget {
         Self { of_connection: Arc::new(Semaphore::new(1)), of_client, total, time }
     }
 
-    async fn place(self) -> io::Result<Permits> {
-        let closed = |_| io::Error::other("the server is stopping");
+    async fn place(self) -> Result<Permits, Status> {
+        let closed = |_| Status::unavailable("the server is stopping");
         let of_connection = self.of_connection.acquire_owned().await.map_err(closed)?;
         let of_client = self.of_client.acquire_owned().await.map_err(closed)?;
         let of_all = self.total.acquire_owned().await.map_err(closed)?;
@@ -70,7 +72,7 @@ impl Budget {
 /// Of the connection, the client and all; taken in this order, so that who waits for his own keeps none of all.
 type Permits = [OwnedSemaphorePermit; 3];
 
-type Waiting = Pin<Box<dyn Future<Output = io::Result<Permits>> + Send>>;
+type Waiting = Pin<Box<dyn Future<Output = Result<Permits, Status>> + Send>>;
 
 /// The body of one request, as its messages are let through.
 pub(super) struct Arriving<B> {
@@ -85,6 +87,8 @@ pub(super) struct Arriving<B> {
     place: Place,
     /// Since a message was waited for that has begun; only then.
     late: Option<Late>,
+    /// Bytes that came from the peer.
+    taken: Arc<Counter>,
 }
 
 struct Late {
@@ -99,7 +103,7 @@ enum Place {
 }
 
 impl<B> Arriving<B> {
-    pub(super) const fn new(body: B, budget: Budget) -> Self {
+    pub(super) const fn new(body: B, budget: Budget, taken: Arc<Counter>) -> Self {
         Self {
             body,
             budget,
@@ -108,6 +112,7 @@ impl<B> Arriving<B> {
             left: 0,
             place: Place::NotNeeded,
             late: None,
+            taken,
         }
     }
 
@@ -141,7 +146,7 @@ impl<B> Arriving<B> {
         Some(part)
     }
 
-    fn poll_place(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_place(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
         if let Place::Waiting(waiting) = &mut self.place {
             let taken = ready!(waiting.as_mut().poll(context))?;
             self.place = Place::Taken(taken);
@@ -152,7 +157,7 @@ impl<B> Arriving<B> {
     }
 
     /// An error once a message that has begun has taken too long.
-    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<Status> {
         if self.left == 0 && self.prefix.is_empty() {
             self.late = None;
             return Poll::Pending;
@@ -165,10 +170,7 @@ impl<B> Arriving<B> {
             let others_wait =
                 matches!(self.place, Place::Taken(_)) && self.budget.total.available_permits() == 0;
             if others_wait || late.begun.elapsed() >= self.budget.time {
-                return Poll::Ready(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "a message did not arrive in time",
-                ));
+                return Poll::Ready(Status::deadline_exceeded("a message did not arrive in time"));
             }
             late.next.set(sleep(step));
         }
@@ -201,7 +203,10 @@ where
                 return Poll::Ready(Some(Err(late.into())));
             };
             match frame.transpose().map_err(Into::into)?.map(Frame::into_data) {
-                Some(Ok(data)) => self.held = data,
+                Some(Ok(data)) => {
+                    self.taken.add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+                    self.held = data;
+                }
                 Some(Err(other)) => return Poll::Ready(Some(Ok(other))),
                 // Half a prefix goes through as it is: the decoder says that something is missing.
                 None if !self.prefix.is_empty() => {
@@ -267,7 +272,7 @@ mod tests {
             let (sender, body) = body(parts);
             drop(sender);
             let budget = budget();
-            let out = Arriving::new(body, budget.clone()).collect().await.unwrap().to_bytes();
+            let out = Arriving::new(body, budget.clone(), Arc::default()).collect().await.unwrap().to_bytes();
             assert!(out == all, "{cut}");
             assert_eq!(budget.of_connection.available_permits(), 1, "{cut}");
             assert_eq!(budget.total.available_permits(), LARGE_MESSAGES_MAX, "{cut}");
@@ -280,8 +285,8 @@ mod tests {
         let large = Bytes::from(message(SMALL_BYTES_MAX + 1));
         let (_open, first) = body(vec![large.slice(..large.len() - 1)]);
         let (_open_too, second) = body(vec![large.clone()]);
-        let mut first = Arriving::new(first, budget.clone());
-        let mut second = Arriving::new(second, budget.clone());
+        let mut first = Arriving::new(first, budget.clone(), Arc::default());
+        let mut second = Arriving::new(second, budget.clone(), Arc::default());
         let mut taken = 0;
         while taken < large.len() - 1 {
             taken += first.frame().await.unwrap().unwrap().into_data().unwrap().len();
@@ -295,7 +300,7 @@ mod tests {
     /// Whether it fails, and does not go on waiting.
     async fn fails(parts: Vec<Bytes>, budget: &Budget) -> bool {
         let (_open, begun) = body(parts);
-        let mut arriving = Arriving::new(begun, budget.clone());
+        let mut arriving = Arriving::new(begun, budget.clone(), Arc::default());
         let failed = async {
             while let Some(frame) = arriving.frame().await {
                 if frame.is_err() {

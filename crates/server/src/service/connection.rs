@@ -5,33 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use rustls::HandshakeKind;
+use sealwright_proto::status::Fault;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::sleep;
 use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
+use super::admission::{Admitted, Standing};
+use super::shares::Share;
 use super::stall::Watched;
-use super::{Accepted, Inner, arrivals, handler, http2};
-use crate::authn::{Caller, Peer, Phase};
-use crate::metrics::{Closed, Handshake};
-use crate::tls::ALPN;
-
-/// How long a connection waits for a place for its handshake, with the whole of a storm before it.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+use super::{Accepted, Inner, arrivals, farewell, handler, handshake, http2};
+use crate::authn::{Caller, Phase};
+use crate::metrics::Closed;
 
 /// How long a connection that was asked to leave may stay without a request.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether the client of a connection may still do something.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
-
 /// Serves it until it ends, in a task of its own.
 pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
     let mut phase = inner.front.inner.phase.subscribe();
-    let Accepted { socket, address, admitted } = accepted;
-    let _counted = inner.front.inner.metrics.connections_open.hold();
+    let Accepted { socket, address, mut admitted, mut stay } = accepted;
+    let metrics = &inner.front.inner.metrics;
+    let _counted = metrics.connections_open.hold();
+    let unknown = metrics.connections_unauthenticated.hold();
     // Answers are small, and somebody waits for each.
     if socket.set_nodelay(true).is_err() {
         return;
@@ -40,71 +36,45 @@ pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
         biased;
         // Nothing was asked yet: the peer finds another server, or this one's successor.
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => None,
-        established = Box::pin(establish(&inner, socket, address, &admitted)) => established,
+        _ = &mut stay => {
+            makes_room(&inner, address);
+            None
+        }
+        established = Box::pin(handshake::run(&inner, socket, address, &admitted)) => established,
     };
-    if let Some((stream, peer)) = established {
-        tracing::debug!(%address, "connected");
-        // On the heap: most connections are not here yet, and a task is as large as its largest state.
-        Box::pin(serve(&inner, stream, peer, phase)).await;
+    let Some((stream, peer)) = established else { return };
+    tracing::debug!(%address, "connected");
+    let caller = Caller::peer(peer, Arc::clone(&inner.tables), phase.clone());
+    // On the heap: most connections are not here yet, and a task is as large as its largest state.
+    match stays(&inner, &caller, &mut admitted) {
+        Ok(share) => {
+            drop(unknown);
+            Box::pin(serve(&inner, stream, caller, share, phase)).await;
+        }
+        Err(Some(fault)) => {
+            admitted.stands(Standing::Late);
+            tokio::select! {
+                biased;
+                _ = &mut stay => makes_room(&inner, address),
+                () = Box::pin(farewell::run(&inner, stream, &caller, fault)) => (),
+            }
+        }
+        Err(None) => (),
     }
-    drop(admitted);
 }
 
-/// The first byte, a place, the handshake.
-async fn establish(
-    inner: &Inner,
-    socket: tokio::net::TcpStream,
-    address: SocketAddr,
-    admitted: &super::admission::Admitted,
-) -> Option<(TlsStream<Watched>, Peer)> {
-    let (limits, metrics) = (&inner.limits, &inner.front.inner.metrics);
-    let time = limits.handshake();
-    // Who says nothing takes no place.
-    // A new socket counts as readable until somebody has tried to read it, so this looks for the byte itself.
-    match timeout(time, socket.peek(&mut [0; 1])).await {
-        Ok(Ok(1..)) => (),
-        Ok(Ok(0) | Err(_)) => {
-            metrics.handshake(Handshake::Failed);
-            return None;
-        }
-        Err(_) => {
-            metrics.handshake(Handshake::TimedOut);
-            return None;
-        }
-    }
-    let Ok(Some(place)) = timeout(WAIT_MAX, inner.admission.place(admitted)).await else {
-        metrics.closed(Closed::Handshakes);
-        return None;
-    };
-    let (plane, plane_number) = {
-        let tables = inner.tables.load();
-        (Arc::clone(&tables.plane), tables.plane_number)
-    };
-    let socket = Watched::new(socket, limits.stall(), inner.front.clone());
-    let handshake = TlsAcceptor::from(Arc::clone(&plane.config)).accept(socket);
-    let stream = match timeout(time, handshake).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => {
-            metrics.handshake(Handshake::Failed);
-            tracing::debug!(%error, "a handshake failed");
-            return None;
-        }
-        Err(_) => {
-            metrics.handshake(Handshake::TimedOut);
-            return None;
-        }
-    };
-    drop(place);
-    let (_, session) = stream.get_ref();
-    let chain = session.peer_certificates().unwrap_or_default().to_vec();
-    if session.alpn_protocol() != Some(ALPN) || chain.is_empty() {
-        metrics.handshake(Handshake::Failed);
-        return None;
-    }
-    let is_resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
-    metrics.handshake(if is_resumed { Handshake::Resumed } else { Handshake::Completed });
-    let peer = Peer::new(chain, plane_number, address);
-    Some((stream, peer))
+/// It leaves for another.
+fn makes_room(inner: &Inner, address: SocketAddr) {
+    inner.front.inner.metrics.closed(Closed::Unauthenticated);
+    inner.front.inner.notices.closed(Closed::Unauthenticated, address, None);
+}
+
+/// Whether there is room for it among those who have said who they are; or what to tell it, if anything.
+fn stays(inner: &Inner, caller: &Caller, admitted: &mut Admitted) -> Result<Share, Option<Fault>> {
+    let share = inner.shares.take(caller.claimed_name(), inner.limits.connections_per_client);
+    let share = share.ok_or_else(|| Some(farewell::of_client(inner, caller)))?;
+    admitted.authenticate(&inner.limits).map_err(|refused| farewell::of_all(inner, caller, refused))?;
+    Ok(share)
 }
 
 /// Waits until a connection that was asked to leave has had its time, and has no request open.
@@ -122,13 +92,16 @@ async fn lost(caller: &Caller, mut reloads: watch::Receiver<()>) {
                 return;
             }
         }
-        // A certificate also ends without a reload. Nobody left to reload leaves the time.
-        let _ = timeout(LOOK_EVERY, async {
+        let reloaded = async {
+            // Nobody left to reload leaves the end of the certificate.
             if reloads.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
-        })
-        .await;
+        };
+        tokio::select! {
+            () = reloaded => (),
+            () = caller.certificate_ended() => (),
+        }
     }
 }
 
@@ -136,16 +109,11 @@ async fn lost(caller: &Caller, mut reloads: watch::Receiver<()>) {
 async fn serve(
     inner: &Arc<Inner>,
     stream: TlsStream<Watched>,
-    peer: Peer,
+    caller: Caller,
+    share: Share,
     mut phase: watch::Receiver<Phase>,
 ) {
     let limits = &inner.limits;
-    let caller = Caller::peer(peer, Arc::clone(&inner.tables), phase.clone());
-    let Some(share) = inner.shares.take(caller.claimed_name(), limits.connections_per_client) else {
-        inner.front.inner.metrics.closed(Closed::Connections);
-        tracing::info!(principal = caller.claimed_name(), "a client has as many connections as it may");
-        return;
-    };
     let activity = Arc::new(Activity::default());
     let budget = arrivals::Budget::new(
         Arc::clone(&share.large),

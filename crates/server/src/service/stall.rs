@@ -1,6 +1,7 @@
-//! A socket whose other end has to take what is sent to it.
+//! A socket whose other end has to take what is sent to it, and may send so much before it has said who it is.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -17,12 +18,25 @@ pub(super) struct Watched {
     socket: TcpStream,
     stall_max: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
+    /// Bytes that may still come; none for no limit.
+    may_come: Option<usize>,
     front: Front,
+    peer: SocketAddr,
 }
 
 impl Watched {
-    pub(super) const fn new(socket: TcpStream, stall_max: Duration, front: Front) -> Self {
-        Self { socket, stall_max, waiting: None, front }
+    pub(super) const fn new(socket: TcpStream, stall_max: Duration, front: Front, peer: SocketAddr) -> Self {
+        Self { socket, stall_max, waiting: None, may_come: None, front, peer }
+    }
+
+    /// So many bytes may come from now on, and as many more as one read takes.
+    pub(super) const fn may_send(&mut self, bytes: usize) {
+        self.may_come = Some(bytes);
+    }
+
+    /// Whoever it is may go on.
+    pub(super) const fn may_send_on(&mut self) {
+        self.may_come = None;
     }
 
     /// The outcome of a write, unless it has waited for too long.
@@ -36,6 +50,7 @@ impl Watched {
         ready!(waiting.as_mut().poll(context));
         self.waiting = None;
         self.front.inner.metrics.closed(Closed::WriteStall);
+        self.front.inner.notices.closed(Closed::WriteStall, self.peer, None);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes nothing")))
     }
 }
@@ -46,7 +61,17 @@ impl AsyncRead for Watched {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
+        let Some(may_come) = self.may_come else {
+            return Pin::new(&mut self.socket).poll_read(context, buffer);
+        };
+        if may_come == 0 {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "too long a handshake")));
+        }
+        let before = buffer.filled().len();
+        let outcome = Pin::new(&mut self.socket).poll_read(context, buffer);
+        let came = buffer.filled().len().saturating_sub(before);
+        self.may_come = Some(may_come.saturating_sub(came));
+        outcome
     }
 }
 

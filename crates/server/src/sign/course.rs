@@ -101,7 +101,12 @@ impl Course {
 /// A group that did not come as far as to be signed for anybody.
 pub(crate) fn turned_away(metrics: &Metrics, fault: &Fault) {
     metrics.requests.count(Some(fault.code));
-    tracing::info!(outcome = fault.code.name(), "turned away: {fault}");
+    tracing::info!(outcome = fault.code.name(), reason = %fault, "turned away");
+}
+
+/// The line for one of several of the kind.
+pub(crate) fn turned_away_of(fault: &Fault, left_out: u64) {
+    tracing::info!(outcome = fault.code.name(), reason = %fault, left_out, "turned away");
 }
 
 fn add(sum: &AtomicU64, duration: Duration) {

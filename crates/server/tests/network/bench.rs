@@ -129,7 +129,13 @@ pub(crate) fn config(ca_pem: &str, client: Option<&Certified>) -> Arc<ClientConf
 }
 
 pub(crate) async fn tls(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<TlsStream<TcpStream>> {
-    let socket = TcpStream::connect(address).await?;
+    tls_over(TcpStream::connect(address).await?, config).await
+}
+
+pub(crate) async fn tls_over(
+    socket: TcpStream,
+    config: &Arc<ClientConfig>,
+) -> io::Result<TlsStream<TcpStream>> {
     socket.set_nodelay(true)?;
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::clone(config)).connect(name, socket).await

@@ -1,6 +1,7 @@
 //! System calls: what the signer needs after its start, and nothing else. Two filters, of which the kernel takes the
 //! stricter answer: calls that only an attacker makes end the process; all others that are not needed answer
-//! "no such call" (ENOSYS), which libraries know from older kernels and get by without.
+//! "no such call" (ENOSYS), which libraries know from older kernels and get by without. Front, which needs many more, is
+//! only refused those of an attacker.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -12,13 +13,25 @@ use seccompiler::{
 /// # Errors
 /// What the kernel or the compiler of filters says.
 pub(super) fn restrict(listener: Option<BorrowedFd<'_>>) -> Result<(), seccompiler::Error> {
-    let mut attacks: Rules = FATAL.iter().map(|number| (*number, Vec::new())).collect();
+    let mut attacks: Rules = ATTACKS.iter().chain(NOT_OURS).map(|number| (*number, Vec::new())).collect();
     if listener.is_none() {
         attacks.insert(libc::SYS_accept4, Vec::new());
     }
     install(attacks, SeccompAction::Allow, SeccompAction::KillProcess)?;
-    let not_there = u32::try_from(libc::ENOSYS).unwrap_or(38);
-    install(needed(listener)?, SeccompAction::Errno(not_there), SeccompAction::Allow)
+    let not_there = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
+    install(needed(listener)?, not_there, SeccompAction::Allow)
+}
+
+/// For front, which keeps its calls but these, and makes Unix sockets alone; the answer is "not permitted".
+///
+/// # Errors
+/// As [`restrict`].
+pub(super) fn refuse_attacks() -> Result<(), seccompiler::Error> {
+    let mut attacks: Rules = ATTACKS.iter().map(|number| (*number, Vec::new())).collect();
+    let family = u64::from(libc::AF_UNIX.cast_unsigned());
+    let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)?;
+    attacks.insert(libc::SYS_socket, vec![SeccompRule::new(vec![other])?]);
+    install(attacks, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM.cast_unsigned()))
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -33,9 +46,9 @@ fn install(
     seccompiler::apply_filter_all_threads(&filter)
 }
 
-/// Other programs, other processes, sockets, the kernel itself. Nothing in the signer, its libraries or libc asks for
-/// these once it serves.
-const FATAL: &[i64] = &[
+/// Other programs, other processes, doors to the network, the kernel itself. Nothing in signer or front, their libraries
+/// or libc asks for these once they serve. (Front calls listen, to lengthen the queue of a socket that is bound.)
+const ATTACKS: &[i64] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -43,19 +56,12 @@ const FATAL: &[i64] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_connect,
     libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_sendmmsg,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
     libc::SYS_open_by_handle_at,
-    libc::SYS_memfd_create,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_kexec_load,
@@ -73,6 +79,17 @@ const FATAL: &[i64] = &[
     libc::SYS_setresuid,
     libc::SYS_setresgid,
     libc::SYS_personality,
+];
+
+/// What the signer, beside these, never asks for: it makes no socket, no process and no file without a name.
+const NOT_OURS: &[i64] = &[
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_connect,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_sendmmsg,
+    libc::SYS_memfd_create,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_fork,
     #[cfg(target_arch = "x86_64")]
@@ -186,7 +203,7 @@ mod tests {
     fn nothing_that_is_needed_ends_the_process() {
         let standard_input = rustix::stdio::stdin();
         let needed = needed(Some(standard_input)).unwrap();
-        for number in FATAL {
+        for number in ATTACKS.iter().chain(NOT_OURS) {
             assert!(!needed.contains_key(number), "{number}");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use sealwright_proto::limits::{BATCH_BYTES_IN_FLIGHT_MAX, BATCHES_IN_FLIGHT_MAX};
 
@@ -52,17 +53,23 @@ impl<T> Queue<T> {
         self.not_empty.notify_one();
     }
 
-    /// The next job, waiting for it; `None` once the queue is closed and empty.
-    pub(super) fn pop(&self) -> Option<T> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The next job, waiting for it; `None` once the queue is closed and empty. `come_by` is called before, and whenever
+    /// there was none for so long.
+    pub(super) fn pop(&self, look: Duration, mut come_by: impl FnMut()) -> Option<T> {
         loop {
-            if let Some(job) = state.jobs.pop_front() {
-                return Some(job);
+            come_by();
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut has_waited = false;
+            while !has_waited {
+                if let Some(job) = state.jobs.pop_front() {
+                    return Some(job);
+                }
+                if state.closed {
+                    return None;
+                }
+                let waited = self.not_empty.wait_timeout(state, look).unwrap_or_else(PoisonError::into_inner);
+                (state, has_waited) = (waited.0, waited.1.timed_out());
             }
-            if state.closed {
-                return None;
-            }
-            state = self.not_empty.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -113,7 +120,6 @@ impl Drop for Permit {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
 
     #[test]
     fn first_come_first_served_but_parts_of_what_was_begun_go_first() {
@@ -122,7 +128,8 @@ mod tests {
         queue.push_last(2);
         queue.push_first(0);
         queue.close();
-        assert_eq!([queue.pop(), queue.pop(), queue.pop(), queue.pop()], [Some(0), Some(1), Some(2), None]);
+        let popped = [(); 4].map(|()| queue.pop(Duration::from_secs(3_600), || ()));
+        assert_eq!(popped, [Some(0), Some(1), Some(2), None]);
     }
 
     #[test]
@@ -145,11 +152,25 @@ mod tests {
         }
     }
 
+    /// By themselves, as long as there is nothing to do.
+    #[test]
+    fn workers_that_wait_come_by_again_and_again() {
+        let queue = Queue::<()>::new();
+        let mut times = 0;
+        let popped = queue.pop(Duration::from_millis(1), || {
+            times += 1;
+            if times == 5 {
+                queue.close();
+            }
+        });
+        assert_eq!((popped, times), (None, 5));
+    }
+
     #[test]
     fn workers_that_wait_are_told_of_the_end() {
         let queue = Queue::<()>::new();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| queue.pop());
+            let waiting = scope.spawn(|| queue.pop(Duration::from_secs(3_600), || ()));
             std::thread::sleep(Duration::from_millis(20));
             queue.close();
             assert!(waiting.join().unwrap().is_none());

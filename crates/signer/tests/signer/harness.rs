@@ -76,6 +76,7 @@ impl Signer {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(NOW)));
         let config = Config {
+            watcher: None,
             root: directory.path().join("root"),
             create: true,
             root_key: None,

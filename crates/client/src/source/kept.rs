@@ -1,8 +1,8 @@
-//! Reading files that a person keeps: regular ones, of a limited size, and where a mistake in one of them lies.
+//! Files that a person keeps (configuration, certificates, keys of TLS): regular ones, read whole up to a limit. Unlike
+//! what `whole.rs` reads they are never pipes, and nobody waits for one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _};
-use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 ///
 /// # Errors
 /// What the system says; [`ErrorKind::InvalidInput`] for what is no regular file.
-pub(crate) fn open(path: &Path) -> std::io::Result<File> {
+pub fn open(path: &Path) -> std::io::Result<File> {
     let file =
         OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() {
@@ -26,7 +26,7 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
 ///
 /// # Errors
 /// What the system says; [`ErrorKind::FileTooLarge`] for more than `limit` bytes, also when it grows meanwhile.
-pub(crate) fn read(file: &File, limit: usize) -> std::io::Result<Zeroizing<Vec<u8>>> {
+pub fn read(file: &File, limit: usize) -> std::io::Result<Zeroizing<Vec<u8>>> {
     let too_large = || Error::new(ErrorKind::FileTooLarge, format!("it has more than {limit} bytes"));
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     if length > limit {
@@ -43,26 +43,12 @@ pub(crate) fn read(file: &File, limit: usize) -> std::io::Result<Zeroizing<Vec<u
 ///
 /// # Errors
 /// As [`open`] and [`read`]; [`ErrorKind::InvalidData`] for what is not UTF-8.
-pub(crate) fn read_text(path: &Path, limit: usize) -> std::io::Result<String> {
+pub fn read_text(path: &Path, limit: usize) -> std::io::Result<String> {
     let mut bytes = read(&open(path)?, limit)?;
     String::from_utf8(std::mem::take(&mut *bytes)).map_err(|error| {
         error.into_bytes().zeroize();
         Error::new(ErrorKind::InvalidData, "it is no text in UTF-8")
     })
-}
-
-/// What a parser of TOML says, on one line: the place, then what is wrong.
-pub(crate) fn mistake(text: &str, span: Option<Range<usize>>, message: &str) -> String {
-    let message = message.trim_end().replace('\n', ", ");
-    let Some(before) = span.and_then(|span| text.get(..span.start)) else { return message };
-    let line = before.matches('\n').count().saturating_add(1);
-    let last = before.rsplit('\n').next().unwrap_or_default();
-    format!("line {line}, column {}: {message}", last.chars().count().saturating_add(1))
-}
-
-/// [`mistake`] of an error of the crate `toml`.
-pub(crate) fn mistake_in(text: &str, error: &toml::de::Error) -> String {
-    mistake(text, error.span(), error.message())
 }
 
 #[cfg(test)]
@@ -75,12 +61,8 @@ mod tests {
         let fifo = folder.path().join("fifo");
         rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
         for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
-            assert_eq!(
-                read_text(path, 10).unwrap_err().kind(),
-                ErrorKind::InvalidInput,
-                "{}",
-                path.display()
-            );
+            let refused = read_text(path, 10).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{}", path.display());
         }
     }
 
@@ -93,14 +75,5 @@ mod tests {
         assert_eq!(read_text(&path, 9).unwrap_err().kind(), ErrorKind::FileTooLarge);
         // One that says that it is empty.
         assert_eq!(read_text(Path::new("/proc/self/maps"), 9).unwrap_err().kind(), ErrorKind::FileTooLarge);
-    }
-
-    #[test]
-    fn a_mistake_is_one_line_with_its_place() {
-        for (text, place) in [("a = 1\nb = [1,\n", "line 2, column "), ("a = \"é\" x", "line 1, column ")] {
-            let error = toml::from_str::<toml::Table>(text).unwrap_err();
-            let said = mistake_in(text, &error);
-            assert!(said.starts_with(place) && !said.contains('\n'), "{said}");
-        }
     }
 }
