@@ -53,6 +53,9 @@ pub use limits::Limits;
 pub use policy::{Grants, Keys, Principal};
 pub use readiness::{DISK_FREE_BYTES_MIN, Readiness};
 pub use registry::Facts;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub use registry::bench as registry_bench;
 pub use service::Service;
 pub use signer_client::{Launcher, connecting};
 

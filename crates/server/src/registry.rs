@@ -1,15 +1,14 @@
-//! Keys by name, fingerprint and id: a snapshot that is read without a lock, behind one [`Registry::resolve`].
+//! Keys by name, fingerprint and id, as the store has them: read without a lock, behind [`Registry::find`] and
+//! [`Registry::resolve`]. The laws R1 to R13 of `docs/adr/0013-registry.md`, each with its test in `registry/laws.rs`.
 //!
-//! The snapshot is a persistent map: a change copies O(log n) of it, and a request sees the old or the new one,
-//! never a mix. It holds only keys that exist ("not found" is never remembered), and of two copies of a key the
-//! one with the larger revision wins, whoever is slower. It may be stale when another process changes the store:
-//! the store checks each key again when an entry is appended, and the caller then calls [`Registry::refresh`].
+//! `registry/memory.rs` holds what is remembered: keys that exist ("not found" is never remembered), of two copies of
+//! one the newer, bounded in bytes. `registry/flights.rs` makes many requests for one missing key one read of the
+//! store. What is remembered may be stale when another process changes the store: the store checks each key again when
+//! an entry is appended, and the caller then calls [`Registry::refresh`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use arc_swap::ArcSwap;
-use rpds::HashTrieMapSync;
 use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::usage::Usage;
@@ -20,9 +19,14 @@ use uuid::Uuid;
 
 use crate::fault::from_store;
 use crate::policy::Authorised;
+use flights::{FLIGHTS_MAX, Flights, Place};
+use memory::{BYTES_MAX, Copied, ENTRY_BYTES, Memory};
 
-/// Most keys in the snapshot; at the limit it starts afresh. A key takes about 4 KiB: 64 MiB.
-const KEYS_MAX: usize = 16_384;
+#[cfg(feature = "bench")]
+pub mod bench;
+mod flights;
+mod memory;
+mod sync;
 
 /// What policy decides by. No key material.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +49,7 @@ pub struct Facts {
     pub expires_s: Option<i64>,
 }
 
-/// One key of the snapshot.
+/// One key as it was read.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) facts: Facts,
@@ -55,9 +59,34 @@ pub(crate) struct Entry {
     sealed: Vec<u8>,
     /// Unix seconds of the latest log entry that we know of; [`i64::MIN`]: none.
     last_signed_s: AtomicI64,
+    /// It, or a copy before it, comes of a change that was made by this process.
+    changed: bool,
+    /// Since it was looked at last for what can go.
+    used: AtomicBool,
 }
 
 impl Entry {
+    fn new(key: Key, changed: bool) -> Self {
+        Self {
+            revision: key.revision,
+            algorithm: key.material.algorithm,
+            sealed: key.material.sealed,
+            last_signed_s: AtomicI64::new(key.last_signed_s.unwrap_or(i64::MIN)),
+            changed,
+            used: AtomicBool::new(false),
+            facts: Facts {
+                id: key.id,
+                name: key.name,
+                version: key.version,
+                state: key.state,
+                generation: key.material.generation,
+                signing_fingerprint: key.material.signing_fingerprint,
+                usages: key.usages,
+                expires_s: key.material.expires_s,
+            },
+        }
+    }
+
     /// The sealed blob, for the signer. [`Registry::resolve`] is the way here.
     pub(crate) fn sealed(&self) -> &[u8] {
         &self.sealed
@@ -65,140 +94,187 @@ impl Entry {
 
     /// Unix seconds before which no signature may be dated.
     pub(crate) fn not_before_s(&self) -> i64 {
-        self.last_signed_s.load(Ordering::Relaxed).max(0)
+        self.last_signed_s().max(0)
     }
 
     /// Notes a log entry of this time.
     pub(crate) fn signed(&self, at_s: i64) {
         self.last_signed_s.fetch_max(at_s, Ordering::Relaxed);
     }
+
+    fn last_signed_s(&self) -> i64 {
+        self.last_signed_s.load(Ordering::Relaxed)
+    }
+
+    /// A reference for a request. Of an entry that is used all the time, only the count of references is written.
+    fn used(entry: &Arc<Self>) -> Arc<Self> {
+        if !entry.used.load(Ordering::Relaxed) {
+            entry.used.store(true, Ordering::Relaxed);
+        }
+        Arc::clone(entry)
+    }
+
+    fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    /// What it takes of [`BYTES_MAX`]. The name is there twice.
+    fn bytes(&self) -> usize {
+        let texts = self.facts.name.len().saturating_mul(2).saturating_add(self.facts.usages.len());
+        ENTRY_BYTES.saturating_add(texts).saturating_add(self.sealed.len())
+    }
 }
 
 /// Whether facts may be older than the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freshness {
-    /// Just read from the store.
+    /// Read from the store since they were asked for.
     Fresh,
-    /// From the snapshot.
+    /// From memory, or from a read that had begun before.
     Remembered,
 }
 
-#[derive(Clone, Default)]
-struct Snapshot {
-    by_id: HashTrieMapSync<Uuid, Arc<Entry>>,
-    by_name: HashTrieMapSync<String, Uuid>,
-    by_signing_fingerprint: HashTrieMapSync<Fingerprint, Uuid>,
+/// What is read from the store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wanted {
+    /// What a request names.
+    Reference(KeyReference),
+    /// What was found before.
+    Id(Uuid),
+}
+
+/// Where keys are read from: the store; in tests something that can be held up.
+pub(crate) trait Source: Send + Sync {
+    /// # Errors
+    /// [`Code::KeyNotFound`]; those of the store.
+    fn read(&self, wanted: &Wanted) -> impl Future<Output = Result<Key, Fault>> + Send;
 }
 
 /// See the module.
-pub(crate) struct Registry {
-    snapshot: ArcSwap<Snapshot>,
-    store: Store,
+pub(crate) struct Registry<S = Store> {
+    memory: Memory,
+    flights: Flights<Wanted, Result<Arc<Entry>, Fault>>,
+    source: S,
 }
 
-impl Registry {
-    pub(crate) fn new(store: Store) -> Self {
-        Self { snapshot: ArcSwap::from_pointee(Snapshot::default()), store }
+impl<S: Source> Registry<S> {
+    pub(crate) fn new(source: S) -> Self {
+        Self::with_limit(source, BYTES_MAX)
     }
 
-    /// The key that a request names, from the snapshot or else from the store.
+    fn with_limit(source: S, bytes_max: usize) -> Self {
+        Self { memory: Memory::new(bytes_max), flights: Flights::new(FLIGHTS_MAX), source }
+    }
+
+    /// The key that a request names, from memory or else from the store.
     ///
     /// # Errors
-    /// [`Code::KeyNotFound`]; those of the store.
+    /// [`Code::KeyNotFound`]; [`Code::Overloaded`] when too many keys are read at once; those of the store.
     pub(crate) async fn find(&self, reference: &KeyReference) -> Result<(Arc<Entry>, Freshness), Fault> {
-        if let Some(entry) = self.remembered(reference) {
-            return Ok((entry, Freshness::Remembered));
+        match self.memory.named(reference) {
+            Some(entry) => Ok((entry, Freshness::Remembered)),
+            None => self.load(Wanted::Reference(reference.clone())).await,
         }
-        let key = load(&self.store, reference).await?;
-        Ok((self.put(key), Freshness::Fresh))
     }
 
-    /// Reads the key anew.
+    /// Reads the key anew, with a read that begins now.
     ///
     /// # Errors
-    /// Those of [`Self::find`].
+    /// [`Code::KeyNotFound`], and then nothing is remembered of it; those of the store.
     pub(crate) async fn refresh(&self, reference: &KeyReference) -> Result<Arc<Entry>, Fault> {
-        let key = load(&self.store, reference).await?;
-        Ok(self.put(key))
+        let read = self.read(&Wanted::Reference(reference.clone())).await;
+        if read.as_ref().is_err_and(|fault| fault.code == Code::KeyNotFound) {
+            self.memory.forget(reference);
+        }
+        read.map(|(entry, _)| entry)
     }
 
     /// The material of the key that was authorised: exactly that key and generation.
     ///
     /// # Errors
-    /// [`Code::KeyChanged`] if the snapshot has moved on since the decision.
-    pub(crate) fn resolve(&self, authorised: &Authorised) -> Result<Arc<Entry>, Fault> {
-        let entry = self.snapshot.load().by_id.get(&authorised.key_id()).map(Arc::clone);
-        entry
-            .filter(|entry| entry.facts.generation == authorised.generation())
-            .ok_or_else(|| Fault::new(Code::KeyChanged, "the key was changed while the request was decided"))
-    }
-
-    /// Puts a key as it was read or written into the snapshot, unless a newer copy is there; returns the newer.
-    pub(crate) fn put(&self, key: Key) -> Arc<Entry> {
-        let entry = Arc::new(entry(key));
-        let mut newest = Arc::clone(&entry);
-        self.snapshot.rcu(|snapshot| {
-            let known = snapshot.by_id.get(&entry.facts.id);
-            if let Some(known) = known.filter(|known| known.revision > entry.revision) {
-                newest = Arc::clone(known);
-                return Arc::clone(snapshot);
-            }
-            newest = Arc::clone(&entry);
-            if let Some(known) = known {
-                entry.last_signed_s.fetch_max(known.last_signed_s.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-            let start = if snapshot.by_id.size() >= KEYS_MAX {
-                Snapshot::default()
-            } else {
-                Snapshot::clone(snapshot)
-            };
-            Arc::new(start.with(&entry, known))
-        });
-        newest
-    }
-
-    fn remembered(&self, reference: &KeyReference) -> Option<Arc<Entry>> {
-        let snapshot = self.snapshot.load();
-        let id = match reference {
-            KeyReference::Name(name) => snapshot.by_name.get(name.as_str())?,
-            // By the certificate's fingerprint the store has to say whether there is exactly one.
-            KeyReference::Fingerprint(hex) => {
-                snapshot.by_signing_fingerprint.get(&Fingerprint::from_hex(hex).ok()?)?
-            }
+    /// [`Code::KeyChanged`] if the key is another by now than when it was decided about. If it had to make room
+    /// meanwhile, those of [`Self::find`].
+    pub(crate) async fn resolve(&self, authorised: &Authorised) -> Result<Arc<Entry>, Fault> {
+        let id = authorised.key_id();
+        let entry = match self.memory.by_id(&id) {
+            Some(entry) => entry,
+            None => self.load(Wanted::Id(id)).await?.0,
         };
-        snapshot.by_id.get(id).map(Arc::clone)
-    }
-}
-
-impl Snapshot {
-    fn with(mut self, entry: &Arc<Entry>, old: Option<&Arc<Entry>>) -> Self {
-        let facts = &entry.facts;
-        if let Some(old) = old.filter(|old| old.facts.signing_fingerprint != facts.signing_fingerprint) {
-            self.by_signing_fingerprint.remove_mut(&old.facts.signing_fingerprint);
+        if entry.facts.generation == authorised.generation() {
+            return Ok(entry);
         }
-        self.by_id.insert_mut(facts.id, Arc::clone(entry));
-        self.by_name.insert_mut(facts.name.clone(), facts.id);
-        self.by_signing_fingerprint.insert_mut(facts.signing_fingerprint, facts.id);
-        self
+        Err(Fault::new(Code::KeyChanged, "the key was changed while the request was decided"))
+    }
+
+    /// Remembers a key as it was just written, unless a newer copy is there; returns the newer.
+    pub(crate) fn put(&self, key: Key) -> Arc<Entry> {
+        self.memory.put(key, Copied::Changed).0
+    }
+
+    /// One read of the store for all who ask meanwhile. A failure goes to all of them and is not kept. Who gives up
+    /// while it reads leaves the reading to one of the others.
+    async fn load(&self, wanted: Wanted) -> Result<(Arc<Entry>, Freshness), Fault> {
+        let mut has_waited = false;
+        loop {
+            let waiter = match self.flights.join(&wanted) {
+                Place::Loader(loader) => {
+                    // It may have landed between our look and our place.
+                    if let Some(entry) = self.remembered(&wanted) {
+                        loader.land(Ok(Arc::clone(&entry)));
+                        return Ok((entry, Freshness::Remembered));
+                    }
+                    let read = self.read(&wanted).await;
+                    match &read {
+                        Ok((entry, true)) => loader.land(Ok(Arc::clone(entry))),
+                        // Who waits may have come after a change that this read did not see: one of them reads anew.
+                        Ok((_, false)) => drop(loader),
+                        Err(fault) => loader.land(Err(fault.clone())),
+                    }
+                    return read.map(|(entry, _)| (entry, Freshness::Fresh));
+                }
+                Place::Waiter(waiter) => waiter,
+                Place::Full => {
+                    return Err(Fault::new(
+                        Code::Overloaded,
+                        "too many keys are read from the store at once",
+                    ));
+                }
+            };
+            match waiter.landed().await {
+                // That read may have begun before we asked, and before the key was made: once more, together.
+                Some(Err(fault)) if fault.code == Code::KeyNotFound && !has_waited => has_waited = true,
+                Some(landed) => return landed.map(|entry| (entry, Freshness::Remembered)),
+                None => {}
+            }
+        }
+    }
+
+    fn remembered(&self, wanted: &Wanted) -> Option<Arc<Entry>> {
+        match wanted {
+            Wanted::Reference(reference) => self.memory.named(reference),
+            Wanted::Id(id) => self.memory.by_id(id),
+        }
+    }
+
+    /// The key as the store has it, and whether it is remembered now.
+    async fn read(&self, wanted: &Wanted) -> Result<(Arc<Entry>, bool), Fault> {
+        sync::assert_no_lock_is_held();
+        let seen = self.memory.changes_forgotten();
+        let key = self.source.read(wanted).await?;
+        Ok(self.memory.put(key, Copied::Read(seen)))
     }
 }
 
-fn entry(key: Key) -> Entry {
-    Entry {
-        revision: key.revision,
-        algorithm: key.material.algorithm,
-        sealed: key.material.sealed,
-        last_signed_s: AtomicI64::new(key.last_signed_s.unwrap_or(i64::MIN)),
-        facts: Facts {
-            id: key.id,
-            name: key.name,
-            version: key.version,
-            state: key.state,
-            generation: key.material.generation,
-            signing_fingerprint: key.material.signing_fingerprint,
-            usages: key.usages,
-            expires_s: key.material.expires_s,
-        },
+impl Source for Store {
+    async fn read(&self, wanted: &Wanted) -> Result<Key, Fault> {
+        match wanted {
+            Wanted::Reference(reference) => load(self, reference).await,
+            Wanted::Id(id) => self
+                .key_by_id(*id)
+                .await
+                .map_err(from_store)?
+                .ok_or_else(|| Fault::new(Code::KeyNotFound, format!("there is no key {id}"))),
+        }
     }
 }
 
@@ -220,118 +296,4 @@ pub(crate) async fn load(store: &Store, reference: &KeyReference) -> Result<Key,
 }
 
 #[cfg(test)]
-mod tests {
-    use sealwright_crypto::algorithm::KeyAlgorithm;
-    use sealwright_proto::convert::group::Group;
-    use sealwright_store::{Material, NewKey};
-
-    use super::*;
-    use crate::policy::{Principal, decide};
-
-    const NOW_S: i64 = 1_796_000_000;
-
-    fn new_key(n: u8, name: &str) -> NewKey {
-        let material = Material {
-            generation: 1,
-            algorithm: KeyAlgorithm::Ed25519,
-            fingerprint: Fingerprint::from_bytes(&[n; 20]).unwrap(),
-            signing_fingerprint: Fingerprint::from_bytes(&[n ^ 0x80; 20]).unwrap(),
-            user_id: String::new(),
-            created_s: NOW_S,
-            expires_s: None,
-            certificate: vec![n],
-            sealed: vec![n],
-            data_key_id: String::new(),
-            renewable: true,
-        };
-        NewKey { id: Uuid::now_v7(), name: name.to_owned(), usages: vec![Usage::OpenPgp], material }
-    }
-
-    fn named(text: &str) -> KeyReference {
-        KeyReference::parse(text).unwrap()
-    }
-
-    fn authorised(facts: &Facts) -> Authorised {
-        let wire = sealwright_proto::v1::SignGroup {
-            request_id: Uuid::now_v7().as_bytes().to_vec(),
-            key: facts.name.clone(),
-            items: vec![sealwright_proto::v1::SignItem {
-                usage: 1,
-                purpose: 1,
-                content: Some(sealwright_proto::v1::sign_item::Content::Inline(
-                    sealwright_proto::v1::InlineContent { hash: 8, bytes: vec![1] },
-                )),
-                ticket: Vec::new(),
-            }],
-            ..Default::default()
-        };
-        decide(&Principal::local(), &Group::parse(wire).unwrap(), facts, NOW_S).unwrap()
-    }
-
-    async fn open() -> (tempfile::TempDir, Store, Registry) {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("store")).await.unwrap();
-        (folder, store.clone(), Registry::new(store))
-    }
-
-    #[tokio::test]
-    async fn a_key_that_is_not_there_is_not_remembered_as_missing() {
-        let (_folder, store, registry) = open().await;
-        assert_eq!(registry.find(&named("release")).await.unwrap_err().code, Code::KeyNotFound);
-        store.insert_key(new_key(1, "release")).await.unwrap();
-        let (first, freshness) = registry.find(&named("release")).await.unwrap();
-        assert_eq!(freshness, Freshness::Fresh);
-        let (second, freshness) = registry.find(&named("release")).await.unwrap();
-        assert_eq!(freshness, Freshness::Remembered);
-        assert!(Arc::ptr_eq(&first, &second));
-        let signing = named(&first.facts.signing_fingerprint.to_string());
-        assert!(Arc::ptr_eq(&first, &registry.find(&signing).await.unwrap().0));
-    }
-
-    #[tokio::test]
-    async fn other_keys_keep_their_place_when_one_changes() {
-        let (_folder, store, registry) = open().await;
-        let a = registry.put(store.insert_key(new_key(1, "a")).await.unwrap());
-        let b = store.insert_key(new_key(2, "b")).await.unwrap();
-        registry.put(b.clone());
-        for state in [KeyState::Disabled, KeyState::Enabled, KeyState::Disabled] {
-            let changed = store.set_key_state(b.id, state).await.unwrap();
-            registry.put(changed);
-            assert!(Arc::ptr_eq(&a, &registry.find(&named("a")).await.unwrap().0));
-            assert_eq!(registry.find(&named("b")).await.unwrap().0.facts.state, state);
-        }
-    }
-
-    #[tokio::test]
-    async fn the_slower_reader_of_an_older_row_does_not_win() {
-        let (_folder, store, registry) = open().await;
-        let old = store.insert_key(new_key(1, "release")).await.unwrap();
-        let new = store.set_key_state(old.id, KeyState::Disabled).await.unwrap();
-        registry.put(new);
-        assert_eq!(registry.put(old).facts.state, KeyState::Disabled);
-        assert_eq!(registry.find(&named("release")).await.unwrap().0.facts.state, KeyState::Disabled);
-    }
-
-    #[tokio::test]
-    async fn only_the_generation_that_was_authorised_is_resolved() {
-        let (_folder, store, registry) = open().await;
-        let key = store.insert_key(new_key(1, "release")).await.unwrap();
-        let entry = registry.put(key.clone());
-        let authorised = authorised(&entry.facts);
-        assert_eq!(registry.resolve(&authorised).unwrap().sealed(), [1]);
-        let material = Material { generation: 2, sealed: vec![2], ..key.material };
-        registry.put(store.replace_material(key.id, 1, material).await.unwrap());
-        assert_eq!(registry.resolve(&authorised).unwrap_err().code, Code::KeyChanged);
-    }
-
-    #[tokio::test]
-    async fn a_newer_copy_keeps_the_time_of_the_last_entry() {
-        let (_folder, store, registry) = open().await;
-        let key = store.insert_key(new_key(1, "release")).await.unwrap();
-        let entry = registry.put(key.clone());
-        assert_eq!(entry.not_before_s(), 0);
-        entry.signed(NOW_S);
-        let newer = registry.put(store.set_key_state(key.id, KeyState::Disabled).await.unwrap());
-        assert_eq!(newer.not_before_s(), NOW_S);
-    }
-}
+mod laws;

@@ -66,7 +66,7 @@ async fn answer<T>(
 ) -> Outcomes {
     let deadline = course.deadline(group);
     let authorised = gone.unless(authorise(front, principal, group)).await?;
-    let key = front.registry.resolve(&authorised)?;
+    let key = gone.unless(front.registry.resolve(&authorised)).await?;
     course.resolved(&key.facts.name);
     // A ticket that is no good refuses only what is new: a retry is answered whatever became of its tickets.
     let tickets = salts::redeem(front, principal, &key, &group.items);
@@ -139,7 +139,7 @@ async fn sign_and_log(
         };
         retries_left = left;
         authorised = authorise_anew(front, recorded.principal(), group).await.map_err(NotLogged::of)?;
-        key = front.registry.resolve(&authorised).map_err(NotLogged::of)?;
+        key = front.registry.resolve(&authorised).await.map_err(NotLogged::of)?;
         turn = front.signer.turn(group.priority, course.deadline(group)).await.map_err(NotLogged::of)?;
     }
 }

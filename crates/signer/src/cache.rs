@@ -1,16 +1,26 @@
 //! Open keys that were used lately. A key is found by its id, its generation and the hash of its blob, so that
-//! anything else in the database opens anew, seal and all.
+//! anything else in the database opens anew, seal and all. The laws R1 to R13 of `docs/adr/0013-registry.md`, as far as
+//! they are the signer's, each with its test in `cache/laws.rs`.
+//!
+//! A look for an open key takes no lock. Threads that need the same key open it once (R8); threads that need others
+//! know nothing of it (R9). When there are too many, keys go one at a time, by second chance, and each when its last
+//! user is done (R4). Of one key there is one generation: a newer one takes the place of the older.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+mod sync;
 
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rpds::HashTrieMapSync;
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::{Digest, Hasher};
 use sealwright_proto::convert::batch::SealedKey;
 use sealwright_proto::names::KeyId;
-use sealwright_proto::status::Fault;
+use sealwright_proto::status::{Code, Fault};
 
 use crate::opened::OpenKey;
+use sync::{Mutex, Promise, Swap};
 
 /// Open keys that are held; an RSA-4096 key takes about 10 KiB.
 const KEYS_MAX: usize = 1024;
@@ -30,138 +40,151 @@ impl Exact {
     }
 }
 
-struct Entry {
-    key: Arc<OpenKey>,
-    /// Value of [`Inner::uses`] when it was last used.
-    used: u64,
+/// An open key that is held.
+struct Place<T> {
+    exact: Exact,
+    key: Arc<T>,
+    /// Since it was looked at last for what can go.
+    used: AtomicBool,
 }
 
-#[derive(Default)]
-struct Inner {
-    entries: HashMap<Exact, Entry>,
-    uses: u64,
-}
+type Places<T> = HashTrieMapSync<KeyId, Arc<Place<T>>>;
 
-/// At most [`KEYS_MAX`] open keys; the one unused longest goes first.
-pub(crate) struct Cache {
-    inner: Mutex<Inner>,
+/// What came of opening a key.
+type Opened<T> = Result<Arc<T>, Fault>;
+
+/// At most [`KEYS_MAX`] open keys; the oldest that was not used lately goes first.
+pub(crate) struct Cache<T = OpenKey> {
+    places: Swap<Places<T>>,
+    /// Each id that has a place, once; the oldest first. Its lock makes writers one after the other.
+    ring: Mutex<VecDeque<KeyId>>,
+    /// Keys that are being opened: no more than there are threads.
+    opening: Mutex<HashMap<Exact, Arc<Promise<Opened<T>>>>>,
     limit: usize,
 }
 
-impl Cache {
+impl<T> Cache<T> {
     pub(crate) fn new() -> Self {
-        Self { inner: Mutex::default(), limit: KEYS_MAX }
+        Self::with_limit(KEYS_MAX)
     }
 
-    /// The open key, or what `open` makes of it. The lock is not held meanwhile: keys do not wait for each other.
-    /// A failure is not kept.
+    fn with_limit(limit: usize) -> Self {
+        let places = Swap::from_pointee(Places::default());
+        Self { places, ring: Mutex::new(VecDeque::new()), opening: Mutex::new(HashMap::new()), limit }
+    }
+
+    /// The open key, or what `open` makes of it; for all threads that ask meanwhile. A failure goes to all of them
+    /// and is not kept.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// Those of `open`; [`Code::Internal`] if it panicked in another thread.
     pub(crate) fn get_or_open(
         &self,
         key: &SealedKey,
-        open: impl FnOnce(&SealedKey) -> Result<OpenKey, Fault>,
-    ) -> Result<Arc<OpenKey>, Fault> {
+        open: impl FnOnce(&SealedKey) -> Result<T, Fault>,
+    ) -> Opened<T> {
         let exact = Exact::of(key);
-        if let Some(found) = self.with(|inner| inner.find(&exact)) {
+        if let Some(found) = self.find(&exact) {
             return Ok(found);
         }
-        let opened = Arc::new(open(key)?);
-        let evicted = self.with(|inner| inner.insert(exact, Arc::clone(&opened), self.limit));
-        drop(evicted);
-        Ok(opened)
+        let opener = match self.join(exact) {
+            Joined::Opens(opener) => opener,
+            Joined::Waits(promise) => return promise.wait(),
+        };
+        // Another may have opened it between our look and our turn.
+        let opened = match self.find(&exact) {
+            Some(found) => Ok(found),
+            None => {
+                sync::assert_no_lock_is_held();
+                open(key).map(Arc::new).inspect(|opened| self.keep(exact, opened))
+            }
+        };
+        opener.done(opened.clone());
+        opened
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Inner) -> T) -> T {
-        // The map is whole after each call: a panic of another thread leaves nothing half done.
-        work(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    fn find(&self, exact: &Exact) -> Option<Arc<T>> {
+        let places = self.places.load();
+        let place = places.get(&exact.key_id).filter(|place| place.exact == *exact)?;
+        if !place.used.load(Ordering::Relaxed) {
+            place.used.store(true, Ordering::Relaxed);
+        }
+        Some(Arc::clone(&place.key))
+    }
+
+    fn join(&self, exact: Exact) -> Joined<'_, T> {
+        self.opening.with(|opening| {
+            if let Some(promise) = opening.get(&exact) {
+                return Joined::Waits(Arc::clone(promise));
+            }
+            let promise = Arc::new(Promise::new());
+            opening.insert(exact, Arc::clone(&promise));
+            Joined::Opens(Opener { cache: self, exact, promise })
+        })
+    }
+
+    /// Gives it a place, unless a newer generation of the key has it.
+    fn keep(&self, exact: Exact, key: &Arc<T>) {
+        // What has to go is dropped outside the lock: keys are zeroed then.
+        let _gone = self.ring.with(|ring| {
+            let mut places = Places::clone(&self.places.load());
+            match places.get(&exact.key_id) {
+                Some(place) if place.exact.generation > exact.generation => return None,
+                Some(_) => {}
+                None => {
+                    make_room(ring, &mut places, self.limit);
+                    ring.push_back(exact.key_id);
+                }
+            }
+            let place = Place { exact, key: Arc::clone(key), used: AtomicBool::new(false) };
+            places.insert_mut(exact.key_id, Arc::new(place));
+            Some(self.places.swap(Arc::new(places)))
+        });
     }
 }
 
-impl Inner {
-    fn find(&mut self, exact: &Exact) -> Option<Arc<OpenKey>> {
-        self.uses = self.uses.wrapping_add(1);
-        let entry = self.entries.get_mut(exact)?;
-        entry.used = self.uses;
-        Some(Arc::clone(&entry.key))
-    }
-
-    /// Returns what had to go, to be dropped outside the lock.
-    fn insert(&mut self, exact: Exact, key: Arc<OpenKey>, limit: usize) -> Option<Entry> {
-        self.uses = self.uses.wrapping_add(1);
-        let mut gone = None;
-        if self.entries.len() >= limit {
-            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(exact, _)| *exact);
-            gone = oldest.and_then(|oldest| self.entries.remove(&oldest));
+/// Takes the oldest that was not used since it was looked at last; each has one chance.
+fn make_room<T>(ring: &mut VecDeque<KeyId>, places: &mut Places<T>, limit: usize) {
+    let mut chances = ring.len();
+    while ring.len() >= limit {
+        let Some(id) = ring.pop_front() else { return };
+        let was_used = places.get(&id).is_some_and(|place| place.used.swap(false, Ordering::Relaxed));
+        if was_used && chances > 0 {
+            chances = chances.saturating_sub(1);
+            ring.push_back(id);
+        } else {
+            places.remove_mut(&id);
         }
-        let replaced = self.entries.insert(exact, Entry { key, used: self.uses });
-        gone.or(replaced)
+    }
+}
+
+/// Who does what.
+enum Joined<'a, T> {
+    Opens(Opener<'a, T>),
+    Waits(Arc<Promise<Opened<T>>>),
+}
+
+/// Opens a key that others may wait for.
+struct Opener<'a, T> {
+    cache: &'a Cache<T>,
+    exact: Exact,
+    promise: Arc<Promise<Opened<T>>>,
+}
+
+impl<T> Opener<'_, T> {
+    /// Tells those who wait. What is to be found by those who come later must be in its place before.
+    fn done(self, opened: Opened<T>) {
+        self.promise.keep(opened);
+    }
+}
+
+impl<T> Drop for Opener<'_, T> {
+    fn drop(&mut self) {
+        self.cache.opening.with(|opening| opening.remove(&self.exact));
+        // Kept already, unless opening it panicked: nobody waits for ever.
+        self.promise.keep(Err(Fault::new(Code::Internal, "another request failed while it opened the key")));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::seal::Primary;
-    use crate::seal::tests::{ID, stored};
-    use sealwright_proto::status::Code;
-
-    fn key(generation: u32, blob: &[u8]) -> SealedKey {
-        SealedKey { key_id: KeyId::parse(&ID).unwrap(), generation, blob: blob.to_vec() }
-    }
-
-    fn open(_: &SealedKey) -> Result<OpenKey, Fault> {
-        OpenKey::open(&stored(Primary::Signs))
-    }
-
-    fn must_not_open(_: &SealedKey) -> Result<OpenKey, Fault> {
-        panic!("it is in the cache")
-    }
-
-    #[test]
-    fn a_key_is_opened_once() {
-        let cache = Cache::new();
-        let first = cache.get_or_open(&key(1, b"a"), open).unwrap();
-        let second = cache.get_or_open(&key(1, b"a"), must_not_open).unwrap();
-        assert!(Arc::ptr_eq(&first, &second));
-    }
-
-    #[test]
-    fn another_generation_or_blob_opens_anew() {
-        let cache = Cache::new();
-        let first = cache.get_or_open(&key(1, b"a"), open).unwrap();
-        for other in [key(2, b"a"), key(1, b"b")] {
-            assert!(!Arc::ptr_eq(&first, &cache.get_or_open(&other, open).unwrap()));
-        }
-    }
-
-    #[test]
-    fn a_failure_is_not_kept() {
-        let cache = Cache::new();
-        let failing = |_: &SealedKey| Err(Fault::new(Code::SealBroken, "no"));
-        assert!(cache.get_or_open(&key(1, b"a"), failing).is_err());
-        assert!(cache.get_or_open(&key(1, b"a"), open).is_ok());
-    }
-
-    #[test]
-    fn the_key_unused_longest_goes_first() {
-        let cache = Cache { limit: 2, ..Cache::new() };
-        for generation in [1, 2] {
-            cache.get_or_open(&key(generation, b"a"), open).unwrap();
-        }
-        cache.get_or_open(&key(1, b"a"), must_not_open).unwrap();
-        cache.get_or_open(&key(3, b"a"), open).unwrap();
-        cache.get_or_open(&key(1, b"a"), must_not_open).unwrap();
-        cache.get_or_open(&key(3, b"a"), must_not_open).unwrap();
-        assert_eq!(cache.with(|inner| inner.entries.len()), 2);
-        let mut opened = false;
-        cache
-            .get_or_open(&key(2, b"a"), |key| {
-                opened = true;
-                open(key)
-            })
-            .unwrap();
-        assert!(opened);
-    }
-}
+mod laws;

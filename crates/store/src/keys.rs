@@ -138,6 +138,16 @@ const REPLACE: &str = "UPDATE keys SET generation = $1, revision = revision + 1,
      sealed = $10, data_key_id = $11 WHERE id = $12 AND generation = $13";
 
 impl Store {
+    /// The key of this id.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn key_by_id(&self, id: Uuid) -> Result<Option<Key>, Error> {
+        let query = sqlx::query(BY_ID).bind(id.as_bytes().as_slice());
+        let row = query.fetch_optional(self.readers()).await.doing("read a key")?;
+        row.map(|row| parse(&row)).transpose()
+    }
+
     /// The newest version of the key of this name.
     ///
     /// # Errors

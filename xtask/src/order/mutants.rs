@@ -64,8 +64,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the key is resolved before the request is authorised",
         file: SIGN,
-        text: "    let authorised = gone.unless(authorise(front, principal, group)).await?;\n    let key = front.registry.resolve(&authorised)?;\n",
-        replacement: "    let key = front.registry.resolve(&authorised)?;\n    let authorised = gone.unless(authorise(front, principal, group)).await?;\n",
+        text: "    let authorised = gone.unless(authorise(front, principal, group)).await?;\n    let key = gone.unless(front.registry.resolve(&authorised)).await?;\n",
+        replacement: "    let key = gone.unless(front.registry.resolve(&authorised)).await?;\n    let authorised = gone.unless(authorise(front, principal, group)).await?;\n",
         tests: Tests::Front,
     },
     Mutant {
