@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 
 use crate::apply::second::{copy_whole, link_or_copy};
 use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
-use crate::apply::{OutputDirectory, Policy, Staged, Target, Writing, Written, room_of};
+use crate::apply::{OutputDirectory, Policy, Staged, Target, Writing, Written};
 use crate::batch::{self, Stop};
 use crate::campaign::course::{Course, Kept};
 use crate::committer::Committer;

@@ -240,7 +240,9 @@ fn r10_no_more_keys_are_open_than_the_limit() {
 #[test]
 fn r11_a_hundred_thousand_uses_open_a_key_once() {
     let cache = Cache::new();
-    cache.get_or_open(&key(1, 1), |_| OpenKey::open(&crate::tokens::Tokens::none(), &stored(Primary::Signs))).unwrap();
+    cache
+        .get_or_open(&key(1, 1), |_| OpenKey::open(&crate::tokens::Tokens::none(), &stored(Primary::Signs)))
+        .unwrap();
     let key = key(1, 1);
     for _ in 0..100_000 {
         cache.get_or_open(&key, must_not_open).unwrap();
