@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sealwright_client::campaign::tree::Tree;
+use sealwright_client::source::kept;
 
 use crate::cli::resign::Args;
 use crate::failure::Failure;
-use crate::file;
 
 /// Longest key map in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -38,7 +38,7 @@ impl Rules {
             let keys = args.key.clone().into_iter().collect();
             return Ok(Self { keys, directories: vec![(PathBuf::from("/"), 0)] });
         };
-        let text = file::read_text(path, FILE_BYTES_MAX).map_err(|error| {
+        let text = kept::read_text(path, FILE_BYTES_MAX).map_err(|error| {
             Failure::usage(
                 format!("the key map {}: {error}", path.display()),
                 "Write lines of DIRECTORY = KEY.",
