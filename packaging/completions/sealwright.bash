@@ -37,6 +37,9 @@ _sealwright() {
             sealwright,key)
                 cmd="sealwright__subcmd__key"
                 ;;
+            sealwright,resign)
+                cmd="sealwright__subcmd__resign"
+                ;;
             sealwright,serve)
                 cmd="sealwright__subcmd__serve"
                 ;;
@@ -78,6 +81,9 @@ _sealwright() {
                 ;;
             sealwright__subcmd__help,key)
                 cmd="sealwright__subcmd__help__subcmd__key"
+                ;;
+            sealwright__subcmd__help,resign)
+                cmd="sealwright__subcmd__help__subcmd__resign"
                 ;;
             sealwright__subcmd__help,serve)
                 cmd="sealwright__subcmd__help__subcmd__serve"
@@ -185,7 +191,7 @@ _sealwright() {
 
     case "${cmd}" in
         sealwright)
-            opts="-h -V --json --help --version demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help"
+            opts="-h -V --json --help --version demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -265,7 +271,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help)
-            opts="demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help"
+            opts="demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -477,6 +483,20 @@ _sealwright() {
         sealwright__subcmd__help__subcmd__key__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__resign)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1041,6 +1061,88 @@ _sealwright() {
                 return 0
             fi
             case "${prev}" in
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__resign)
+            opts="-j -o -h -V --key --key-map --from --journal --jobs --rate --dry-run --output --purge-list --undo --hash --check-payload --salt --rpm-signature --min-rpm --detached-output --in-place --hardlinks --server --config --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key-map)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --journal)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --purge-list)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hash)
+                    COMPREPLY=($(compgen -W "sha256 sha384 sha512" -- "${cur}"))
+                    return 0
+                    ;;
+                --rpm-signature)
+                    COMPREPLY=($(compgen -W "auto header header+payload both" -- "${cur}"))
+                    return 0
+                    ;;
+                --min-rpm)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --detached-output)
+                    COMPREPLY=($(compgen -W "asc sig" -- "${cur}"))
+                    return 0
+                    ;;
+                --hardlinks)
+                    COMPREPLY=($(compgen -W "relink break refuse" -- "${cur}"))
+                    return 0
+                    ;;
                 --server)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

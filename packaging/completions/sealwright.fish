@@ -30,6 +30,7 @@ complete -c sealwright -n "__fish_sealwright_needs_command" -s V -l version -d '
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "key" -d 'Create, list, show, export, import and change keys'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "sign" -d 'Sign files'
+complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "resign" -d 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "verify" -d 'Check signatures and digests of files'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "strip" -d 'Remove signatures'
 complete -c sealwright -n "__fish_sealwright_needs_command" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
@@ -170,6 +171,37 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s 0 -l null
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s V -l version -d 'Print version'
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l key -d 'Key to sign with: name, or fingerprint' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l key-map -d 'Keys by directory: lines of DIRECTORY = KEY, relative to this file; the longest that a package is beneath counts' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l from -d 'Only packages that this key has signed: name, fingerprint, key id, or file of a certificate. All others stay as they are, and are counted' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l journal -d 'The journal by which a campaign goes on, and goes back; default: in the state directory, found by the same trees and keys' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -s j -l jobs -d 'Files in hand at once' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l rate -d 'Signatures that are asked for in a second, at most' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -s o -l output -d 'Build a second tree in this directory, with links to unchanged files, and leave the first as it is' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l purge-list -d 'Write the paths of all changed files, relative to their tree, into this file: to purge caches' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l hash -d 'Hash algorithm of the signatures' -r -f -a "sha256\t'SHA-256'
+sha384\t'SHA-384'
+sha512\t'SHA-512'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l rpm-signature -d 'What to sign in an RPM package: auto signs the header, and header and payload too if the header has no digest of the payload' -r -f -a "auto\t''
+header\t''
+header+payload\t''
+both\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l min-rpm -d 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l detached-output -d 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)' -r -f -a "asc\t''
+sig\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l hardlinks -d 'What becomes of a file\'s other names; default: relink, but with --in-place refuse' -r -f -a "relink\t'Names in this call stay names of one file'
+break\t'Each name becomes a file of its own'
+refuse\t'Leave files with other names alone, and say so'"
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l dry-run -d 'Read headers and say what would be done; ask for nothing, write nothing'
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l undo -d 'Put the old signatures back, from the journal'
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l check-payload -d 'Read the payloads and compare them with their digests before headers are signed'
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l salt -d 'Put a random salt into each signature, so that two of one second differ'
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l in-place -d 'Write the changed bytes into the files themselves, for trees that nobody reads meanwhile'
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l json -d 'One JSON object for each file or key on standard output'
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l key -d 'Check against the certificate of this key: name or fingerprint' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l keyring -d 'Check against the certificates in this file, armored or binary; `-` is standard input' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l cert -d 'Check against this certificate, armored or binary' -r -F
@@ -244,20 +276,21 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l compl
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -s h -l help -d 'Print help'
 complete -c sealwright -n "__fish_sealwright_using_subcommand generate" -s V -l version -d 'Print version'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "key" -d 'Create, list, show, export, import and change keys'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "sign" -d 'Sign files'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "verify" -d 'Check signatures and digests of files'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "strip" -d 'Remove signatures'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "init" -d 'Set up a server: authority, certificates, clients, root key, configuration'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "serve" -d 'Run a server: the process with the network and the process with the keys, started again when they end'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "front" -d 'The process with the network; started by serve, or by a service manager'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "token-keeper" -d 'Keeps the processes running that work with tokens; started by the signer, with its socket as standard input'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "token-worker" -d 'The process that loads the module of a token; started by the keeper, with its socket as standard input'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "generate" -d 'Write man pages and shell completions'
-complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "demo" -d 'Sign real packages in a fresh folder: shows the main job from start to end'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "key" -d 'Create, list, show, export, import and change keys'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "sign" -d 'Sign files'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "resign" -d 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "verify" -d 'Check signatures and digests of files'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "strip" -d 'Remove signatures'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "inspect" -d 'Show what is signed, by whom, and how; nothing is checked'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "init" -d 'Set up a server: authority, certificates, clients, root key, configuration'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "serve" -d 'Run a server: the process with the network and the process with the keys, started again when they end'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "front" -d 'The process with the network; started by serve, or by a service manager'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "signer" -d 'The process that holds the keys; started by the others, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "token-keeper" -d 'Keeps the processes running that work with tokens; started by the signer, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "token-worker" -d 'The process that loads the module of a token; started by the keeper, with its socket as standard input'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "generate" -d 'Write man pages and shell completions'
+complete -c sealwright -n "__fish_sealwright_using_subcommand help; and not __fish_seen_subcommand_from demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "create" -d 'Make a key. A revocation certificate is made with it and stored beside the store'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "list" -d 'List the keys'
 complete -c sealwright -n "__fish_sealwright_using_subcommand help; and __fish_seen_subcommand_from key" -f -a "show" -d 'Show one key'
