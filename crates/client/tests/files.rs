@@ -361,7 +361,15 @@ fn an_output_directory_gets_copies_under_the_same_paths_and_never_overwrites_a_s
         .unwrap();
     assert_eq!(fs::read(tree.join("sub/a.rpm")).unwrap(), content());
     assert_eq!(fs::read(out.join("sub/a.rpm")).unwrap()[0], b'X');
-    assert!(matches!(output.target(entry, &source), Err(Error::OutputNameTaken { .. })));
+    // The same source may be tried again; another of this name would overwrite the result.
+    output.target(entry, &source).unwrap();
+    let other = dir.path().join("other");
+    fs::create_dir_all(other.join("sub")).unwrap();
+    fs::write(other.join("sub/a.rpm"), content()).unwrap();
+    let listing = source::list(std::slice::from_ref(&other), Directories::Walk);
+    let same_name = SourceFile::open_locked(&listing.groups[0][0]).unwrap();
+    let taken = output.target(&listing.groups[0][0], &same_name);
+    assert!(matches!(taken, Err(Error::OutputNameTaken { .. })));
 
     let here = OutputDirectory::open(&tree.join("sub")).unwrap();
     let again = named(&tree.join("sub/a.rpm"));
