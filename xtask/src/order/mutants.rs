@@ -190,15 +190,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a temporary takes the name before it is synced",
         file: GROUP,
-        text: "    each(&mut members, Member::sync_temporary);\n    let journal = record(&mut members);\n    each(&mut members, Member::switch);\n",
-        replacement: "    let journal = record(&mut members);\n    each(&mut members, Member::switch);\n    each(&mut members, Member::sync_temporary);\n",
+        text: "    sync(&mut members, Member::temporary, Member::sync_temporary);\n    let journal = record(&mut members);\n    each(&mut members, Member::switch);\n",
+        replacement: "    let journal = record(&mut members);\n    each(&mut members, Member::switch);\n    sync(&mut members, Member::temporary, Member::sync_temporary);\n",
         tests: Tests::Order,
     },
     Mutant {
         name: "a temporary is not synced",
         file: GROUP,
-        text: "    each(&mut members, Member::sync_temporary);\n",
-        replacement: "    let _ = Member::sync_temporary;\n",
+        text: "    sync(&mut members, Member::temporary, Member::sync_temporary);\n",
+        replacement: "    let _ = (Member::temporary, Member::sync_temporary);\n",
         tests: Tests::Order,
     },
     Mutant {
@@ -225,8 +225,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a file written in place is not synced before its record goes",
         file: GROUP,
-        text: "    each(&mut members, Member::sync_in_place);\n",
-        replacement: "    let _ = Member::sync_in_place;\n",
+        text: "    sync(&mut members, Member::written_in_place, Member::sync_in_place);\n",
+        replacement: "    let _ = (Member::written_in_place, Member::sync_in_place);\n",
         tests: Tests::Order,
     },
     Mutant {
