@@ -111,6 +111,17 @@ fn clients_get_time_by_weight_whatever_their_operations_cost() {
 }
 
 #[test]
+fn quick_items_of_two_clients_share_a_batch() {
+    let (mut schedule, now) = schedule();
+    let quick = |client| Ask { algorithm: KeyAlgorithm::Ed25519, ..ask(client, 200, now) };
+    let first = put(&mut schedule, &quick("a"), now);
+    put(&mut schedule, &quick("b"), now);
+    let outgoing = schedule.next(SOFTWARE, now).outgoing.unwrap();
+    let of_first = outgoing.parts.iter().filter(|part| part.group == first).map(|part| part.items);
+    assert_eq!((of_first.sum::<usize>(), outgoing.place.items), (125, 250));
+}
+
+#[test]
 fn who_leaves_and_comes_back_gets_no_more_than_who_stays() {
     let (mut schedule, now) = schedule();
     put_many(&mut schedule, 1000, &ask("stays", 1, now), now);
@@ -133,12 +144,12 @@ fn what_waits_is_bounded_and_a_newcomer_finds_a_place() {
     let (mut schedule, now) = schedule();
     let cheap = |client: &str| Ask { algorithm: KeyAlgorithm::Ed25519, ..ask(client, 1, now) };
     let mut admitted = 0;
-    let refused = loop {
-        match schedule.admit(&cheap("greedy"), now) {
-            Ok(_) => admitted += 1,
-            Err(refused) => break refused,
-        }
-    };
+    let refused = (0..=PLACES).find_map(|_| {
+        let refused = schedule.admit(&cheap("greedy"), now).err();
+        admitted += usize::from(refused.is_none());
+        refused
+    });
+    let refused = refused.unwrap();
     assert_eq!(admitted, PLACES / 2);
     assert!(matches!(refused, Refused::Full { come_again_ms: 100.. }), "{refused:?}");
     for client in 0..50 {
@@ -148,7 +159,7 @@ fn what_waits_is_bounded_and_a_newcomer_finds_a_place() {
     schedule.admit(&Ask { priority: Priority::Interactive, ..cheap("greedy") }, now).unwrap();
     schedule.admit(&Ask { backend: "pkcs11:a".into(), ..cheap("greedy") }, now).unwrap();
     let mut all = 0;
-    while schedule.admit(&cheap(&format!("one of many {all}")), now).is_ok() {
+    while all <= PLACES && schedule.admit(&cheap(&format!("one of many {all}")), now).is_ok() {
         all += 1;
     }
     assert_eq!(length(&schedule, SOFTWARE, Priority::Batch).groups, PLACES, "{all}");
@@ -296,12 +307,8 @@ fn a_backend_that_stands_still_fills_its_own_queue_and_places_alone() {
     let stuck = Ask { backend: "pkcs11:stuck".into(), ..ask("a", 1, now) };
     put_many(&mut schedule, 500, &stuck, now);
     assert_eq!(fill_hands(&mut schedule, "pkcs11:stuck", now).len(), BATCHES_OF_TOKEN);
-    let refused = loop {
-        if let Err(refused) = schedule.admit(&stuck, now) {
-            break refused;
-        }
-    };
-    assert!(matches!(refused, Refused::Full { .. }));
+    let refused = (0..=PLACES).find_map(|_| schedule.admit(&stuck, now).err());
+    assert!(matches!(refused, Some(Refused::Full { .. })), "{refused:?}");
     for _ in 0..500 {
         let id = put(&mut schedule, &ask("a", 1, now), now);
         let outgoing = schedule.next(SOFTWARE, now).outgoing.unwrap();
