@@ -196,7 +196,7 @@ impl Connection {
                     attempt = attempt.saturating_add(1);
                 }
                 Some(_) | None => {
-                    let (items, server) = outcome?;
+                    let (items, server) = outcome.map_err(Error::with_time)?;
                     return Ok(Answer { request_id: id.to_string(), items, sent_bytes, server });
                 }
             }

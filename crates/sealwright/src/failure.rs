@@ -35,6 +35,10 @@ pub(crate) struct Failure {
     pub(crate) advice: String,
     /// The exit status.
     pub(crate) exit: Exit,
+    /// The server's name for it, if it was a server's.
+    pub(crate) code: Option<&'static str>,
+    /// Milliseconds after which the server wants to be asked again.
+    pub(crate) retry_after_ms: Option<u32>,
 }
 
 /// The object of `--json` (docs/json.md).
@@ -43,17 +47,32 @@ pub(crate) struct View<'a> {
     status: &'static str,
     error: &'a str,
     advice: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u32>,
 }
 
 impl Failure {
     /// A failure of the thing asked for.
     pub(crate) fn failed(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { what: what.into(), advice: advice.into(), exit: Exit::Failed }
+        let (what, advice) = (what.into(), advice.into());
+        Self { what, advice, exit: Exit::Failed, code: None, retry_after_ms: None }
     }
 
     /// Wrong use of the command line.
     pub(crate) fn usage(what: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { what: what.into(), advice: advice.into(), exit: Exit::Usage }
+        Self { exit: Exit::Usage, ..Self::failed(what, advice) }
+    }
+
+    /// What the client's library says.
+    pub(crate) fn of(error: &sealwright_client::error::Error, exit: Exit) -> Self {
+        Self {
+            exit,
+            code: error.server_code().map(sealwright_client::error::Code::name),
+            retry_after_ms: error.come_again_ms(),
+            ..Self::failed(Self::chain(error), error.advice())
+        }
     }
 
     /// A signal asked for a stop before anything was begun.
@@ -63,7 +82,13 @@ impl Failure {
 
     /// For a program: there is no file that it belongs to.
     pub(crate) fn view(&self) -> View<'_> {
-        View { status: "failed", error: &self.what, advice: &self.advice }
+        View {
+            status: "failed",
+            error: &self.what,
+            advice: &self.advice,
+            code: self.code,
+            retry_after_ms: self.retry_after_ms,
+        }
     }
 
     /// An error with its chain of causes, each once.

@@ -168,8 +168,14 @@ pub(crate) fn check(settings: &Settings) -> Result<(), Invalid> {
     parse_filter(&settings.filter).map(|_| ())
 }
 
+/// A peer can make these warn once for each of its connections; what it did is counted and noted by us.
+const QUIET: &str = "h2=error,hyper=error";
+
 fn parse_filter(filter: &str) -> Result<EnvFilter, Invalid> {
-    EnvFilter::try_new(filter).map_err(|source| Invalid::Filter { filter: filter.to_owned(), source })
+    // What the filter says of them itself comes later, and counts.
+    let is_for_all = !matches!(filter.trim(), "" | "off");
+    let with = if is_for_all { format!("{QUIET},{filter}") } else { filter.to_owned() };
+    EnvFilter::try_new(with).map_err(|source| Invalid::Filter { filter: filter.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -182,6 +188,9 @@ mod tests {
         let invalid = check(&settings).unwrap_err();
         assert!(invalid.to_string().contains("sealwright=loud"), "{invalid}");
         assert!(Format::from_str("xml").unwrap_err().to_string().contains("xml"));
+        let heard = |filter: &str| parse_filter(filter).unwrap().to_string();
+        assert!(heard("info").contains("h2=error") && !heard("off").contains("h2"));
+        assert!(heard("info,h2=debug").contains("h2=debug") && !heard("info,h2=debug").contains("h2=error"));
         check(&Settings { filter: "warn,sealwright_server=debug".to_owned(), ..settings }).unwrap();
     }
 }

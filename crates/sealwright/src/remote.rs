@@ -226,7 +226,7 @@ impl Way {
         let remote = credentials.load().and_then(|tls| Remote::new(addresses, tls));
         let remote = remote.map_err(|error| {
             let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Usage };
-            Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }
+            Failure::of(&error, exit)
         })?;
         Ok(Opened::Server(Connection::remote_traced(remote, trace::of_run(config::traceparent().as_deref()))))
     }

@@ -71,7 +71,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<Exit, Failure> {
     let inherited = inherit::Listeners::from_service_manager()?;
     let file = config_file(args.config.clone())?;
     if args.check_config {
-        files::Files::read(&file, |_| ())?.load()?;
+        let loaded = files::Files::read(&file, |_| ())?.load()?;
+        supervisor::check(&loaded.config)?;
         terminal::out(&format!("{}: right, with all files that it names", file.display()));
         return Ok(Exit::Done);
     }

@@ -26,6 +26,14 @@ pub(crate) fn find(name: &str) -> Result<User, Failure> {
     }
 }
 
+/// The name of a user, or its number where it has none.
+pub(crate) fn name_of(uid: u32) -> String {
+    match nix::unistd::User::from_uid(uid.into()) {
+        Ok(Some(user)) => user.name,
+        Ok(None) | Err(_) => uid.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -76,6 +76,26 @@ impl Limits {
         u64::from(self.connections).saturating_add(self.unauthenticated.into())
     }
 
+    /// The same with no more sockets than these: each number of connections made smaller by the same part.
+    #[must_use]
+    pub fn within(mut self, sockets: u64) -> Self {
+        let wanted = self.sockets();
+        if wanted <= sockets {
+            return self;
+        }
+        for number in [
+            &mut self.connections,
+            &mut self.connections_per_address,
+            &mut self.connections_per_client,
+            &mut self.unauthenticated,
+            &mut self.unauthenticated_per_address,
+        ] {
+            let part = u64::from(*number).saturating_mul(sockets).checked_div(wanted).unwrap_or_default();
+            *number = u32::try_from(part).unwrap_or(u32::MAX).max(1);
+        }
+        self
+    }
+
     /// Time for the first byte.
     pub(crate) fn first_byte(&self) -> Duration {
         Duration::from_millis(self.first_byte_ms.max(1).into())
@@ -100,5 +120,22 @@ impl Limits {
     #[must_use]
     pub fn drain(&self) -> Duration {
         Duration::from_secs(self.drain_s.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_fewer_descriptors_every_number_of_connections_is_smaller_and_none_is_nothing() {
+        let whole = Limits::default();
+        assert_eq!(whole.clone().within(whole.sockets()), whole);
+        let few = whole.clone().within(225);
+        assert!(few.sockets() <= 225 && few.connections > few.connections_per_client, "{few:?}");
+        assert!(few.unauthenticated > few.unauthenticated_per_address, "{few:?}");
+        assert_eq!(few.handshakes, whole.handshakes);
+        let none = whole.within(0);
+        assert_eq!((none.connections, none.unauthenticated, none.connections_per_client), (1, 1, 1));
     }
 }

@@ -213,6 +213,8 @@ labels! {
         Idle = "idle",
         /// The peer took nothing of what was sent to it for too long.
         WriteStall = "write-stall",
+        /// It sent more that is no request than it may.
+        Flood = "flood",
         /// It had not ended when the time for a graceful end was over.
         Drain = "drain",
         /// No descriptor was left for it.

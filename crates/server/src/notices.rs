@@ -21,6 +21,7 @@ enum Kind {
     Closed,
     Accept,
     Refusal,
+    Grant,
 }
 
 /// All of one front.
@@ -30,6 +31,7 @@ pub(crate) struct Notices {
     closings: Arc<Paced>,
     accepts: Arc<Paced>,
     refusals: Arc<Paced>,
+    grants: Arc<Paced>,
 }
 
 impl Notices {
@@ -56,9 +58,14 @@ impl Notices {
         });
     }
 
-    /// A call was refused before anything of it was read; `line` gets how many others were not shown.
+    /// A call or a group was refused before anything was done for it; `line` gets how many others were not shown.
     pub(crate) fn refused(&self, line: impl FnOnce(u64) + Send + 'static) {
         self.tell(Kind::Refusal, line);
+    }
+
+    /// The same for want of a grant.
+    pub(crate) fn not_granted(&self, line: impl FnOnce(u64) + Send + 'static) {
+        self.tell(Kind::Grant, line);
     }
 
     fn tell(&self, kind: Kind, line: impl FnOnce(u64) + Send + 'static) {
@@ -67,6 +74,7 @@ impl Notices {
             Kind::Closed => &self.closings,
             Kind::Accept => &self.accepts,
             Kind::Refusal => &self.refusals,
+            Kind::Grant => &self.grants,
         };
         Paced::tell(paced, line);
     }
@@ -172,10 +180,10 @@ mod tests {
     async fn kinds_do_not_silence_each_other() {
         let notices = Notices::default();
         let written = Arc::new(Mutex::new(0));
-        for kind in [Kind::Handshake, Kind::Closed, Kind::Accept, Kind::Refusal] {
+        for kind in [Kind::Handshake, Kind::Closed, Kind::Accept, Kind::Refusal, Kind::Grant] {
             let written = Arc::clone(&written);
             notices.tell(kind, move |_| *written.lock().unwrap() += 1);
         }
-        assert_eq!(*written.lock().unwrap(), 4);
+        assert_eq!(*written.lock().unwrap(), 5);
     }
 }

@@ -13,7 +13,7 @@
 //!   100 KiB), both for [`Limits::handshake_ms`];
 //! * with one: [`CONNECTION_WINDOW`] bytes that nobody has read, [`arrivals::SMALL_BYTES_MAX`] of a begun message for
 //!   each stream and one whole message ([`arrivals`]), [`HEADER_BYTES_MAX`] of headers and [`SEND_BYTES_MAX`] of answers for
-//!   each stream. What it may do with them is `policy.rs`.
+//!   each stream. What it may do with them is `policy.rs`. What is no request has a measure (`flood.rs`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,6 +38,7 @@ mod admission;
 mod arrivals;
 mod connection;
 mod farewell;
+mod flood;
 mod handler;
 mod handshake;
 mod shares;
@@ -179,6 +180,7 @@ where
         arrivals::of_client(),
         Arc::clone(&front.inner.arrivals),
         Limits::default().stall(),
+        Arc::default(),
     );
     let handler = handler::Handler::new(front.clone(), grpc::routes(front), caller, activity, budget);
     let mut http = http2(&Limits::default());

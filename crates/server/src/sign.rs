@@ -53,7 +53,7 @@ pub(crate) async fn sign<T>(
     let request_id = group.request_id;
     let _in_flight = front.metrics.requests_in_flight.hold();
     let outcome = answer(front, principal, &group, gone, course).await;
-    course.answered(&front.metrics, &group, &outcome);
+    course.answered(front, &group, &outcome);
     GroupResult { request_id, outcome }
 }
 

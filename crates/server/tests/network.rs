@@ -21,6 +21,8 @@ mod connections;
 mod crowd;
 #[path = "network/drain.rs"]
 mod drain;
+#[path = "network/flood.rs"]
+mod flood;
 #[path = "network/gone.rs"]
 mod gone;
 #[path = "network/handshake.rs"]

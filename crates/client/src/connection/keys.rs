@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 use crate::connection::stream::{from_status, no_answer};
-use crate::connection::{Connection, retry_of, trace};
+use crate::connection::{Connection, PATIENCE, retry_of, trace};
 use crate::error::{Code, Error};
 use crate::import::{self, Secret};
 
@@ -171,13 +171,16 @@ pub struct Token {
 pub(super) enum Repeat {
     /// It only looks, or sets what it set before.
     Harmless,
+    /// The same, and files wait for it.
+    ForFiles,
     /// Only if the server said that it did nothing, or was never reached.
     OnlyIfRefused,
 }
 
 /// How often a call is made.
 const CALLS_MAX: u32 = 4;
-/// After this no further one begins: who waits for a call is often a person.
+/// After this no further one begins, unless files wait for it and a server without room said when to come again: who waits
+/// for others is often a person.
 const CALLS_WITHIN: Duration = Duration::from_secs(4);
 
 impl Connection {
@@ -233,7 +236,7 @@ impl Connection {
     pub async fn describe(&self, key: &str) -> Result<Key, Error> {
         let request = v1::DescribeKeyRequest { key: key.to_owned() };
         let call = async |channel, request| service(channel).describe(request).await;
-        Key::parse(self.call(Repeat::Harmless, request, call).await?)
+        Key::parse(self.call(Repeat::ForFiles, request, call).await?)
     }
 
     /// Imports a secret key; it travels encrypted to the signer process.
@@ -297,13 +300,17 @@ impl Connection {
                 || error
                     .server_code()
                     .is_some_and(|code| !matches!(code, Code::ShuttingDown | Code::Overloaded));
+            // It was told when to come again: that is waited for as long as for a file.
+            let is_told = repeat == Repeat::ForFiles && error.server_code() == Some(Code::Overloaded);
+            let in_time = if is_told {
+                begun.elapsed() < PATIENCE
+            } else {
+                attempt < CALLS_MAX && begun.elapsed() < CALLS_WITHIN
+            };
             let again = retry_of(&error).filter(|_| {
-                self.lines.is_remote()
-                    && attempt < CALLS_MAX
-                    && begun.elapsed() < CALLS_WITHIN
-                    && (repeat == Repeat::Harmless || !unknown)
+                self.lines.is_remote() && in_time && (repeat != Repeat::OnlyIfRefused || !unknown)
             });
-            let Some(again) = again else { return Err(error) };
+            let Some(again) = again else { return Err(error.with_time()) };
             tokio::time::sleep(again.wait(attempt)).await;
             attempt = attempt.saturating_add(1);
         }

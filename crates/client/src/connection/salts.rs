@@ -30,7 +30,7 @@ impl Connection {
             let signing = SigningClient::new(channel);
             signing.max_decoding_message_size(limits::GRPC_MESSAGE_BYTES_MAX).begin_salts(request).await
         };
-        let answer = self.call(Repeat::Harmless, asked.to_wire(), begin).await?;
+        let answer = self.call(Repeat::ForFiles, asked.to_wire(), begin).await?;
         Salts::parse(answer, asked).map_err(|source| Error::AnswerRefused { source })
     }
 }

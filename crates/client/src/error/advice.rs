@@ -3,6 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
+use sealwright_proto::status::{Code, Fault};
 
 use crate::apply::sidecar::SIGNATURE_FILE;
 use crate::error::{Content, Error, FileKind, Kept, Tried};
@@ -13,6 +14,9 @@ const SYNC: &str = "Look at the disk and the kernel's log first. Verify the file
      again.";
 const STATE: &str = "Set SEALWRIGHT_HOME to a directory that is yours, or leave out --in-place.";
 const OWNER: &str = "Sign as the owner or as root, or use --output DIR.";
+
+/// To the owner: what this user may not give the file back to is its group.
+const GROUP: &str = "Sign as a member of the file's group or as root, or use --output DIR.";
 
 impl Error {
     /// What a person can do about it, one or two sentences.
@@ -31,7 +35,7 @@ impl Error {
             Self::NoSpace { .. } => "Free some space or use --output DIR on another disk.",
             Self::Quota { .. } => "Raise the quota or use --output DIR on another disk.",
             Self::FileSizeLimit { .. } => "Raise the limit with ulimit -f.",
-            Self::NotKept { what: Kept::Owner(..), .. } => OWNER,
+            Self::NotKept { what: Kept::Owner(owner, _), .. } => of_owner(*owner),
             Self::NotKept { .. } => "Sign as the owner or as root, or use --output DIR, which may lose it.",
             Self::Immutable => "Remove the attribute with chattr, or use --output DIR.",
             Self::Linked { in_place: true, .. } => {
@@ -87,12 +91,38 @@ impl Error {
             Self::Internal(_) => "Nothing was changed.",
         }
     }
+
+    /// Milliseconds after which the server wants to be asked again, if it is one that has no room.
+    #[must_use]
+    pub const fn come_again_ms(&self) -> Option<u32> {
+        if let Self::Server(Fault { code: Code::Overloaded, retry_after_ms, .. }) = self {
+            *retry_after_ms
+        } else {
+            None
+        }
+    }
+
+    /// The same, with that time in the text: it is given up here, and a person may repeat it.
+    pub(crate) fn with_time(self) -> Self {
+        match (self.come_again_ms(), self) {
+            (Some(after_ms), Self::Server(mut fault)) => {
+                fault.message.push_str(&format!("; it says to come again in {} s", after_ms.div_ceil(1_000)));
+                Self::Server(fault)
+            }
+            (_, other) => other,
+        }
+    }
 }
 
 /// What is most worth mending: a fault that does not pass by itself.
 fn of_tried(tried: &[Tried]) -> &'static str {
     let lasting = tried.iter().find(|tried| !tried.why.passes());
     lasting.or_else(|| tried.first()).map_or("Name a server.", |tried| tried.why.advice())
+}
+
+/// `owner` is that of the file.
+fn of_owner(owner: u32) -> &'static str {
+    if owner == rustix::process::geteuid().as_raw() { GROUP } else { OWNER }
 }
 
 fn of_io(error: &io::Error) -> &'static str {
@@ -121,6 +151,27 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn who_gives_up_on_a_server_without_room_reads_when_to_come_again() {
+        let told = Error::Server(Fault::new(Code::Overloaded, "too many").retry_after(2_001)).with_time();
+        assert_eq!(
+            (told.to_string().as_str(), told.come_again_ms()),
+            ("too many; it says to come again in 3 s", Some(2_001))
+        );
+        let other = Error::Server(Fault::new(Code::SignerGone, "gone")).with_time();
+        assert_eq!((other.to_string().as_str(), other.come_again_ms()), ("gone", None));
+    }
+
+    #[test]
+    fn the_owner_of_a_file_is_told_of_its_group_and_anybody_else_of_its_owner() {
+        let me = rustix::process::geteuid().as_raw();
+        let advice = |owner| {
+            let source = io::ErrorKind::PermissionDenied.into();
+            Error::NotKept { what: Kept::Owner(owner, 7), source }.advice().to_owned()
+        };
+        assert_eq!((advice(me).as_str(), advice(me + 1).as_str()), (GROUP, OWNER));
+    }
 
     #[test]
     fn too_many_open_files_are_told_from_other_failures() {

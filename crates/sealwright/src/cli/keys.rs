@@ -477,7 +477,7 @@ async fn set_state(
 #[expect(clippy::needless_pass_by_value, reason = "what map_err hands over")]
 fn refused(error: sealwright_client::error::Error) -> Failure {
     let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Failed };
-    Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }
+    Failure::of(&error, exit)
 }
 
 /// What a user sees of a key.

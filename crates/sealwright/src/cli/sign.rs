@@ -288,7 +288,7 @@ fn request(args: &Args, policy: Policy) -> Result<Request, Failure> {
 
 pub(crate) fn refused(error: &Error) -> Failure {
     let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Failed };
-    Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }
+    Failure::of(error, exit)
 }
 
 /// The command that does the rest: every choice that is not the default.

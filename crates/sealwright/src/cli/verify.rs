@@ -124,7 +124,7 @@ async fn keyring(args: &Args, named: Keyring) -> Result<Keyring, Failure> {
     opened.close().await;
     let found = found.map_err(|error| {
         let exit = if error.nothing_was_attempted() { Exit::Unreachable } else { Exit::Failed };
-        Failure { what: Failure::chain(&error), advice: error.advice().to_owned(), exit }
+        Failure::of(&error, exit)
     })?;
     for certificate in found.certificates() {
         keyring.push(certificate.clone());

@@ -30,7 +30,7 @@ pub(super) fn server(text: &ServerText<'_>) -> String {
     format!(
         "# Configuration of sealwright serve. Names of files are relative to this one.
 # Check it with: sealwright serve --config THIS --check-config
-# What can be reloaded (kill -HUP): [tls], [clients], and the files that they name.
+# What can be reloaded (kill -HUP): [tls], [clients], the files that they name, and [log].
 
 [listen]
 address = [\"{listen}\"]

@@ -2,7 +2,7 @@
 //! process that may not open them itself, and what is in force stays the same whatever becomes of the files. Checked as a
 //! whole, so that a reload takes all of them or none.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use super::config::{BYTES_MAX, Config, refused};
 use crate::failure::Failure;
-use crate::mistake;
+use crate::{mistake, users};
 
 /// What a file is for; in this order they are handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -95,6 +95,9 @@ impl Taken {
             let what = format!("can be read by others (mode {:04o})", metadata.mode() & 0o7777);
             return Err(refused(path, &what, "chmod 600 it, and think about whether somebody has read it."));
         }
+        if role == Role::Clients {
+            not_foreign(path, &metadata)?;
+        }
         let content = kept::read(&opened, role.bytes_max());
         let content = content.map_err(|error| unreadable(path, &error))?;
         Ok(Self { role, path: path.to_owned(), content })
@@ -110,6 +113,26 @@ impl Taken {
 const fn is_open(mode: u32, owner: u32) -> bool {
     let others = if owner == 0 { 0o007 } else { 0o077 };
     mode & others != 0
+}
+
+/// Whoever can write it says who may sign: root and the user of this process alone, and a group that root shares it with.
+fn not_foreign(path: &Path, metadata: &Metadata) -> Result<(), Failure> {
+    let (mode, owner) = (metadata.mode(), metadata.uid());
+    let us = rustix::process::geteuid().as_raw();
+    if owner != 0 && owner != us {
+        let what = format!("belongs to {}, who could let anybody in", users::name_of(owner));
+        return Err(refused(
+            path,
+            &what,
+            &format!("chown {} it, after a look at what it says.", users::name_of(us)),
+        ));
+    }
+    let others = if owner == 0 { 0o002 } else { 0o022 };
+    if mode & others != 0 {
+        let what = format!("can be written by others (mode {:04o})", mode & 0o7777);
+        return Err(refused(path, &what, "chmod go-w it, after a look at what it says."));
+    }
+    Ok(())
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
@@ -197,6 +220,13 @@ impl Files {
             };
             refused(&clients.path, &what, error.advice())
         })?;
+        if parsed.is_empty() {
+            return Err(refused(
+                &clients.path,
+                "names no client: nobody could do anything",
+                "Is it the right file, and whole? `sealwright init --client NAME --key KEY` adds one; `disabled = true` shuts one out.",
+            ));
+        }
         Ok(Loaded { config, tls, clients: Arc::new(parsed) })
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit};
 use sealwright_server::metrics::{Process, listener};
-use sealwright_server::{Front, Readiness, Service};
+use sealwright_server::{Front, Limits, Readiness, Service};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -28,8 +28,9 @@ use crate::log;
 const LOOK_READY: Duration = Duration::from_secs(5);
 const LOOK_NOT_READY: Duration = Duration::from_secs(1);
 
-/// Descriptors beside those of connections: store, signer, listeners, runtime.
+/// Descriptors beside those of connections: store, signer, listeners, metrics, runtime. Of few, a quarter.
 const DESCRIPTORS_MORE: u64 = 256;
+const DESCRIPTORS_MORE_PART: u64 = 4;
 
 /// Threads that nobody waits for get so long at the end.
 const END_MAX: Duration = Duration::from_millis(500);
@@ -80,7 +81,7 @@ impl Start {
     fn run(self) -> Result<Exit, Failure> {
         let config = &self.loaded.config;
         listeners::make_directory(&config.store, 0o700, None)?;
-        raise_descriptors(config.limits.sockets());
+        let limits = fitting(&config.limits);
         let readable = match &self.origin {
             Origin::Supervisor(_) => Vec::new(),
             Origin::Disk(_) => self.files.directories(),
@@ -94,12 +95,12 @@ impl Start {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
             Failure::failed(format!("cannot start: {error}"), "Raise the process limits.")
         })?;
-        let outcome = runtime.block_on(self.serve());
+        let outcome = runtime.block_on(self.serve(limits));
         runtime.shutdown_timeout(END_MAX);
         outcome
     }
 
-    async fn serve(self) -> Result<Exit, Failure> {
+    async fn serve(self, limits: Limits) -> Result<Exit, Failure> {
         let Self { origin, files: _, loaded, mut listeners, notify } = self;
         let mut signals = Signals::new()?;
         let origin = Watched::new(origin)?;
@@ -110,7 +111,6 @@ impl Start {
             () = beat(&notify) => return Ok(Exit::Failed),
             front = start_front(&loaded) => front?,
         };
-        let limits = loaded.config.limits.clone();
         let service = Service::new(front, limits, Arc::clone(&loaded.tls), Arc::clone(&loaded.clients));
         let mut serving = JoinSet::new();
         for listener in listeners.take_tcp(Name::Grpc) {
@@ -242,7 +242,7 @@ impl Running {
         let limits = self.loaded.config.limits.clone();
         self.loaded = loaded;
         self.loaded.config.limits = limits;
-        tracing::info!("reloaded");
+        tracing::info!(clients = self.loaded.clients.len(), "reloaded");
         self.notify.tell("READY=1\nSTATUS=reloaded\nX_RELOAD=taken");
     }
 
@@ -337,24 +337,40 @@ impl Watched {
     }
 }
 
-/// As many descriptors as the limits of connections need, as far as this process may.
-fn raise_descriptors(connections: u64) {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let wanted = connections.saturating_add(DESCRIPTORS_MORE);
-    let most = limit.maximum.unwrap_or(u64::MAX);
-    let current = limit.current.unwrap_or(u64::MAX);
-    if current >= wanted {
-        return;
-    }
-    let raised = Rlimit { current: Some(wanted.min(most)), maximum: limit.maximum };
-    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files stays as it is");
-    }
-    if most < wanted {
+/// As many descriptors as the limits of connections need, as far as this process may; and the limits that fit those.
+fn fitting(limits: &Limits) -> Limits {
+    let connections = limits.sockets();
+    let open_files = raise_descriptors(connections.saturating_add(DESCRIPTORS_MORE));
+    let part = open_files.checked_div(DESCRIPTORS_MORE_PART).unwrap_or_default();
+    let room = open_files.saturating_sub(DESCRIPTORS_MORE.min(part));
+    let fitting = limits.clone().within(room);
+    if fitting != *limits {
         tracing::warn!(
-            open_files_max = most,
-            connections,
-            "fewer files may be open than [limits] connections and unauthenticated need; raise LimitNOFILE, or ulimit -n"
+            open_files_max = open_files,
+            connections = fitting.connections,
+            connections_per_client = fitting.connections_per_client,
+            unauthenticated = fitting.unauthenticated,
+            configured = connections,
+            "[limits] were made smaller: too few files may be open; raise LimitNOFILE, or ulimit -n"
         );
+    }
+    fitting
+}
+
+/// Raises the limit of open files to this, as far as this process may; returns the limit of then.
+fn raise_descriptors(wanted: u64) -> u64 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let current = limit.current.unwrap_or(u64::MAX);
+    let raised = wanted.min(limit.maximum.unwrap_or(u64::MAX));
+    if current >= raised {
+        return current;
+    }
+    let limit = Rlimit { current: Some(raised), maximum: limit.maximum };
+    match rustix::process::setrlimit(Resource::Nofile, limit) {
+        Ok(()) => raised,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of open files stays as it is");
+            current
+        }
     }
 }

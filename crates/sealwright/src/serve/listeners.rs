@@ -1,6 +1,6 @@
 //! The sockets that outlive the processes behind them, and the locks that keep two servers from one store.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{
@@ -15,7 +15,7 @@ use rustix::fs::FlockOperation;
 use super::config::Config;
 use super::inherit::{Listeners, Name};
 use crate::failure::Failure;
-use crate::users::User;
+use crate::users::{self, User};
 
 /// How long an address may still be taken by the processes of a server that was killed a moment ago.
 const ADDRESS_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -100,8 +100,20 @@ impl SignerSocket {
             std::fs::metadata(directory).map_err(|error| failed("look at the directory of", &error))?;
         let owner = metadata.uid();
         if metadata.mode() & 0o022 != 0 || (owner != 0 && owner != rustix::process::geteuid().as_raw()) {
-            return Err(failed("use", &"others can write in its directory, or own it"));
+            let us = users::name_of(rustix::process::geteuid().as_raw());
+            return Err(Failure::failed(
+                format!(
+                    "others could lead front to another signer: the directory {} {}",
+                    directory.display(),
+                    described(&metadata)
+                ),
+                format!(
+                    "chown {us}: {0} && chmod go-w {0}, or choose another place for [signer] socket.",
+                    directory.display()
+                ),
+            ));
         }
+        let_front_pass(directory, &metadata, front)?;
         let lock = Lock::of_file(&path.with_extension("lock"), "the signer's socket", path)?;
         match std::fs::symlink_metadata(path) {
             Ok(found) if found.file_type().is_socket() => {
@@ -146,10 +158,101 @@ pub(super) fn make_directory(directory: &Path, mode: u32, user: Option<&User>) -
     let made =
         DirBuilder::new().recursive(true).mode(mode).create(directory).and_then(|()| give(directory, user));
     made.map_err(|error| {
+        let us = users::name_of(user.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid));
+        // It may be there, behind one that this process may not pass.
+        let found = directory.ancestors().find_map(|found| Some((found, std::fs::metadata(found).ok()?)));
+        let behind = found.map_or_else(String::new, |(found, metadata)| {
+            format!("; {} {}", found.display(), described(&metadata))
+        });
         Failure::failed(
-            format!("cannot make the directory {}: {error}", directory.display()),
-            "Make it, owned by the user of the server, or name another in server.toml.",
+            format!("cannot use or make the directory {} as {us}: {error}{behind}", directory.display()),
+            format!("As root: mkdir -p {0} && chown -R {us}: {0}, with a way to it for {us}; or name another in server.toml.", directory.display()),
         )
+    })
+}
+
+/// `belongs to root (mode 0700)`.
+fn described(metadata: &Metadata) -> String {
+    format!("belongs to {} (mode {:04o})", users::name_of(metadata.uid()), metadata.mode() & 0o7777)
+}
+
+/// Whether a directory that is there can be used by the user whose it is to be.
+///
+/// # Errors
+/// Whose it is, and the command that changes it.
+pub(super) fn check_directory(directory: &Path, user: &User) -> Result<(), Failure> {
+    let Ok(metadata) = std::fs::metadata(directory) else { return Ok(()) };
+    let is_of_group = metadata.gid() == user.gid && metadata.mode() & 0o070 == 0o070;
+    if metadata.uid() == user.uid || is_of_group {
+        return Ok(());
+    }
+    let name = users::name_of(user.uid);
+    Err(Failure::failed(
+        format!(
+            "the directory {} {}, and is to be used by {name}",
+            directory.display(),
+            described(&metadata)
+        ),
+        format!(
+            "chown -R {name}: {}, if it is what this server used before; else name another in server.toml.",
+            directory.display()
+        ),
+    ))
+}
+
+/// A directory that was made for one user is opened for front to pass, if nothing of anybody else is in it.
+fn let_front_pass(directory: &Path, metadata: &Metadata, front: Option<&User>) -> Result<(), Failure> {
+    let Some(front) = front else { return Ok(()) };
+    if passes(metadata, front) {
+        return Ok(());
+    }
+    let mended = is_ours_alone(directory)
+        && std::fs::set_permissions(directory, Permissions::from_mode(metadata.mode() & 0o7777 | 0o011))
+            .is_ok();
+    if mended { Ok(()) } else { Err(no_way(directory, metadata, front)) }
+}
+
+/// The same, without a change.
+///
+/// # Errors
+/// As for [`SignerSocket::make`].
+pub(super) fn check_way(directory: &Path, front: &User) -> Result<(), Failure> {
+    let Ok(metadata) = std::fs::metadata(directory) else { return Ok(()) };
+    if passes(&metadata, front) || is_ours_alone(directory) {
+        return Ok(());
+    }
+    Err(no_way(directory, &metadata, front))
+}
+
+fn no_way(directory: &Path, metadata: &Metadata, front: &User) -> Failure {
+    Failure::failed(
+        format!(
+            "{} cannot reach the signer's socket: the directory {} {}",
+            users::name_of(front.uid),
+            directory.display(),
+            described(metadata)
+        ),
+        format!("chmod 711 {}, or choose another place for [signer] socket.", directory.display()),
+    )
+}
+
+fn passes(metadata: &Metadata, user: &User) -> bool {
+    let needed = match metadata {
+        metadata if metadata.uid() == user.uid => 0o100,
+        metadata if metadata.gid() == user.gid => 0o010,
+        _ => 0o001,
+    };
+    metadata.mode() & needed != 0
+}
+
+/// Whether there is nothing but a signer's socket and its lock.
+fn is_ours_alone(directory: &Path) -> bool {
+    let Ok(mut entries) = std::fs::read_dir(directory) else { return false };
+    entries.all(|entry| {
+        entry.is_ok_and(|entry| {
+            let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+            is_socket || entry.path().extension().is_some_and(|extension| extension == "lock")
+        })
     })
 }
 
@@ -243,5 +346,56 @@ mod tests {
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o770)).unwrap();
         let refused = SignerSocket::make(&folder.path().join("signer.socket"), None).err().unwrap();
         assert!(refused.what.contains("others"), "{}", refused.what);
+    }
+
+    fn user_of(path: &Path, more: u32) -> User {
+        let metadata = std::fs::metadata(path).unwrap();
+        User { uid: metadata.uid().saturating_add(more), gid: metadata.gid().saturating_add(more) }
+    }
+
+    #[test]
+    fn a_directory_that_was_made_for_one_user_is_opened_for_front_if_nothing_else_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        drop(SignerSocket::make(&run.join("signer.socket"), None).unwrap());
+        let front = user_of(&run, 1);
+        assert!(!passes(&std::fs::metadata(&run).unwrap(), &front));
+        check_way(&run, &front).unwrap();
+        let_front_pass(&run, &std::fs::metadata(&run).unwrap(), Some(&front)).unwrap();
+        assert_eq!(std::fs::metadata(&run).unwrap().mode() & 0o777, 0o711);
+    }
+
+    #[test]
+    fn a_directory_with_other_things_in_it_is_not_opened_and_the_command_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("other"), "").unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        let metadata = std::fs::metadata(folder.path()).unwrap();
+        let front = user_of(folder.path(), 1);
+        for refused in
+            [let_front_pass(folder.path(), &metadata, Some(&front)), check_way(folder.path(), &front)]
+        {
+            let refused = refused.unwrap_err();
+            assert!(refused.what.contains(folder.path().to_str().unwrap()), "{}", refused.what);
+            assert!(
+                refused.what.contains("mode 0700") && refused.advice.contains("chmod 711"),
+                "{}",
+                refused.what
+            );
+        }
+        assert_eq!(std::fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_directory_of_another_owner_is_named_with_its_owner_and_the_command() {
+        let folder = tempfile::tempdir().unwrap();
+        check_directory(folder.path(), &user_of(folder.path(), 0)).unwrap();
+        check_directory(&folder.path().join("none"), &user_of(folder.path(), 1)).unwrap();
+        let refused = check_directory(folder.path(), &user_of(folder.path(), 1)).unwrap_err();
+        assert!(
+            refused.what.contains("belongs to") && refused.advice.contains("chown -R"),
+            "{}",
+            refused.what
+        );
     }
 }

@@ -137,6 +137,7 @@ impl Supervisor {
         let files = Files::read(file, super::log_as_configured)?;
         let Loaded { config, .. } = files.load()?;
         let users = children(&config)?;
+        places(&config, users.as_ref())?;
         listeners::make_directory(&config.store, 0o700, users.as_ref().map(|users| &users.front))?;
         let store = Lock::of_directory(&config.store, "the store")?;
         if let Some(users) = &users {
@@ -418,6 +419,22 @@ fn children(config: &Config) -> Result<Option<Users>, Failure> {
         )),
         None => Ok(None),
     }
+}
+
+/// What the configuration says about users and directories, as it would be refused at the start.
+///
+/// # Errors
+/// Which directory, whose it is, and the command that changes it.
+pub(super) fn check(config: &Config) -> Result<(), Failure> {
+    places(config, children(config)?.as_ref())
+}
+
+/// Whether directories that are there can be used by the users of now.
+fn places(config: &Config, users: Option<&Users>) -> Result<(), Failure> {
+    let Some(users) = users else { return Ok(()) };
+    listeners::check_directory(&config.store, &users.front)?;
+    listeners::check_directory(&config.signer.root, &users.signer)?;
+    config.signer.socket.parent().map_or(Ok(()), |run| listeners::check_way(run, &users.front))
 }
 
 async fn ended(slot: &mut Slot) -> ExitStatus {

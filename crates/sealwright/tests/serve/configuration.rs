@@ -16,6 +16,7 @@ fn check_config_names_the_file_that_is_wrong() {
     server.ok(&check);
     for (name, text, words) in [
         ("clients.toml", "[[client]]\nnam = \"a\"\n", &["clients.toml", "line 2"][..]),
+        ("clients.toml", "# cut off\n", &["clients.toml", "names no client"]),
         ("tls/server.key", "no key\n", &["key"]),
         ("tls/ca.pem", "", &["authority of clients"]),
         ("server.toml", "[listen]\naddress = [\"localhost\"]\n", &["server.toml", "line 2"]),
@@ -56,6 +57,18 @@ fn a_key_of_the_server_that_others_can_read_is_refused() {
     let key = server.directory().join("tls/server.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     server.run(&check).failed_saying(&["tls/server.key", "0644", "chmod 600"]);
+}
+
+#[test]
+fn a_list_of_clients_that_others_can_write_is_refused() {
+    let server = Server::new(PROGRAM);
+    let file = server.directory().join("server.toml");
+    let check = ["serve", "--check-config", "--config", file.to_str().unwrap()];
+    let clients = server.directory().join("clients.toml");
+    fs::set_permissions(&clients, fs::Permissions::from_mode(0o646)).unwrap();
+    server.run(&check).failed_saying(&["clients.toml", "0646", "chmod go-w"]);
+    fs::set_permissions(&clients, fs::Permissions::from_mode(0o644)).unwrap();
+    server.ok(&check);
 }
 
 /// It would say the same at each new start: there is none.

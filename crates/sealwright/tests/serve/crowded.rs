@@ -21,7 +21,10 @@ async fn one_connection_too_many_is_named_waits_and_is_let_in_when_there_is_room
             break caller;
         }
     };
-    server.run(&["key", "list"]).failed_saying(&[REASON, "Repeat the request"]);
+    server.run(&["key", "list"]).failed_saying(&[REASON, "come again in 2 s", "Repeat the request"]);
+    let told = server.run(&["key", "list", "--json"]);
+    assert!(told.text().contains("\"code\":\"overloaded\""), "{}", told.text());
+    assert!(told.text().contains("\"retry_after_ms\":2000"), "{}", told.text());
     let said = server.log().matches(REASON).count();
     assert!(said > 0, "{}", server.log());
     let file = server.files("a", 1).remove(0);
@@ -30,7 +33,8 @@ async fn one_connection_too_many_is_named_waits_and_is_let_in_when_there_is_room
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    server.until("it was turned away", || server.log().matches(REASON).count() > said);
+    // For longer than a person waits for a list.
+    server.until("it was turned away again and again", || server.log().matches(REASON).count() > said + 3);
     assert!(held.sign(ED25519.name, 1, 60_000).await.iter().all(Result::is_ok), "who is in stays in");
     drop(held);
     assert!(sign.wait().unwrap().success(), "{}", server.log());

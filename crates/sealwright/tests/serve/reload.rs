@@ -41,6 +41,26 @@ fn reloads_under_load_fail_no_request_and_a_malformed_file_changes_nothing() {
 }
 
 #[test]
+fn a_reload_of_an_emptied_list_of_clients_shuts_nobody_out_and_one_that_is_taken_says_their_number() {
+    let mut server = Server::running(PROGRAM, &[ED25519]);
+    let clients = server.directory().join("clients.toml");
+    let good = fs::read_to_string(&clients).unwrap();
+    fs::write(&clients, "").unwrap();
+    server.reload();
+    let status = server.await_notice("STATUS=not reloaded");
+    assert!(status.contains("names no client"), "{status}");
+    server.signs(ED25519);
+    fs::write(&clients, good + "\n[[client]]\nname = \"another\"\n").unwrap();
+    server.reload();
+    server.await_notice("STATUS=reloaded");
+    let said = |line: &str| {
+        line.contains("reloaded") && (line.contains("clients=2") || line.contains("\"clients\":2"))
+    };
+    server.until("it says how many there are", || server.log().lines().any(said));
+    assert!(server.stop().success());
+}
+
+#[test]
 fn a_client_that_a_reload_takes_the_grants_from_signs_no_more() {
     let mut server = Server::running(PROGRAM, &[ED25519]);
     server.signs(ED25519);

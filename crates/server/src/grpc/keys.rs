@@ -76,8 +76,17 @@ impl Call {
         self.front().metrics.key_call(self.what, failure);
         let (outcome, total) = (failure.map_or("success", Code::name), self.arrived.elapsed());
         let total_ms = u64::try_from(total.as_millis()).unwrap_or(u64::MAX);
-        let reason = done.as_ref().err().map(tracing::field::display);
-        self.span.in_scope(|| tracing::info!(key = self.key, outcome, reason, total_ms, "answered"));
+        let (key, fault) = (self.key.clone(), done.as_ref().err().cloned());
+        let line = move |left_out: Option<u64>| {
+            let reason = fault.as_ref().map(tracing::field::display);
+            tracing::info!(key, outcome, reason, total_ms, left_out, "answered");
+        };
+        if failure == Some(Code::PermissionDenied) {
+            let span = self.span.clone();
+            self.front().notices.not_granted(move |left_out| span.in_scope(|| line(Some(left_out))));
+        } else {
+            self.span.in_scope(|| line(None));
+        }
         let reads = |fault| self.caller.as_ref().map_or_else(Fault::clone, |caller| caller.reads(fault));
         done.map(Response::new).map_err(|fault| reads(fault).into())
     }

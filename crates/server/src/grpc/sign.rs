@@ -54,7 +54,7 @@ impl Signing for Service {
         // Each group asks again; who may nothing is told at once.
         let may_begin = if caller.is_draining() { Err(stopping()) } else { caller.principal() };
         if let Err(fault) = may_begin {
-            span.in_scope(|| turned_away(&self.front.inner.metrics, &fault));
+            span.in_scope(|| turned_away(&self.front.inner, &fault));
             return Err(fault.into());
         }
         let (answers, stream) = mpsc::channel(GROUPS_IN_FLIGHT_MAX);
@@ -83,7 +83,7 @@ impl Signing for Service {
             Ok(salts) => return Ok(Response::new(salts.into_wire())),
             Err(fault) => fault,
         };
-        span.in_scope(|| turned_away(&self.front.inner.metrics, &fault));
+        span.in_scope(|| turned_away(&self.front.inner, &fault));
         Err(caller.reads(fault).into())
     }
 }
@@ -165,7 +165,7 @@ impl Groups {
     }
 
     async fn refuse(&self, request_id: Vec<u8>, fault: Fault) {
-        turned_away(&self.front.inner.metrics, &fault);
+        turned_away(&self.front.inner, &fault);
         let _ = self.answers.send(Ok(refusal(request_id, fault))).await;
     }
 }
@@ -196,7 +196,7 @@ async fn answer<T>(
             readable(signed, caller).into_wire()
         }
         Err(fault) => {
-            turned_away(&front.inner.metrics, &fault);
+            turned_away(&front.inner, &fault);
             refusal(request_id, fault)
         }
     }

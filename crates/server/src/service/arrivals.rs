@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 
+use super::flood::Worth;
 use crate::metrics::Counter;
 
 /// Bytes of a message that need no place: all groups of midstates but the largest.
@@ -53,11 +54,17 @@ pub(super) struct Budget {
     total: Total,
     /// A message has to be complete after this.
     time: Duration,
+    worth: Arc<Worth>,
 }
 
 impl Budget {
-    pub(super) fn new(of_client: Arc<Semaphore>, total: Total, time: Duration) -> Self {
-        Self { of_connection: Arc::new(Semaphore::new(1)), of_client, total, time }
+    pub(super) fn new(of_client: Arc<Semaphore>, total: Total, time: Duration, worth: Arc<Worth>) -> Self {
+        Self { of_connection: Arc::new(Semaphore::new(1)), of_client, total, time, worth }
+    }
+
+    /// A request came.
+    pub(super) fn request(&self) {
+        self.worth.request();
     }
 
     async fn place(self) -> Result<Permits, Status> {
@@ -205,6 +212,7 @@ where
             match frame.transpose().map_err(Into::into)?.map(Frame::into_data) {
                 Some(Ok(data)) => {
                     self.taken.add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+                    self.budget.worth.body(data.len());
                     self.held = data;
                 }
                 Some(Err(other)) => return Poll::Ready(Some(Ok(other))),
@@ -253,7 +261,7 @@ mod tests {
     }
 
     fn budget() -> Budget {
-        Budget::new(of_client(), total(), Duration::from_secs(60))
+        Budget::new(of_client(), total(), Duration::from_secs(60), Arc::default())
     }
 
     #[tokio::test]
@@ -313,7 +321,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_message_that_does_not_end_in_time_fails_and_a_pause_between_messages_does_not() {
-        let budget = Budget::new(of_client(), total(), Duration::from_millis(10));
+        let budget = Budget::new(of_client(), total(), Duration::from_millis(10), Arc::default());
         for len in [SMALL_BYTES_MAX + 1, SMALL_BYTES_MAX, 200] {
             assert!(fails(vec![Bytes::from(message(len)).slice(..100)], &budget).await, "{len}");
             assert!(fails(vec![Bytes::from(message(len)).slice(..3)], &budget).await, "{len}");
@@ -325,7 +333,7 @@ mod tests {
     async fn a_large_message_has_less_time_while_all_places_are_taken() {
         let all = total();
         let half = || vec![Bytes::from(message(SMALL_BYTES_MAX + 1)).slice(..100)];
-        let budget = Budget::new(of_client(), Arc::clone(&all), Duration::from_secs(2));
+        let budget = Budget::new(of_client(), Arc::clone(&all), Duration::from_secs(2), Arc::default());
         assert!(!fails(half(), &budget).await);
         let others = u32::try_from(LARGE_MESSAGES_MAX - 1).unwrap();
         let _others = all.acquire_many(others).await.unwrap();
@@ -337,13 +345,14 @@ mod tests {
         let (all, client) = (total(), of_client());
         let mut held = Vec::new();
         for _ in 0..LARGE_PER_CLIENT_MAX {
-            let budget = Budget::new(Arc::clone(&client), Arc::clone(&all), Duration::from_secs(60));
+            let budget =
+                Budget::new(Arc::clone(&client), Arc::clone(&all), Duration::from_secs(60), Arc::default());
             held.push(budget.place().await.unwrap());
         }
-        let another = Budget::new(client, Arc::clone(&all), Duration::from_secs(60));
+        let another = Budget::new(client, Arc::clone(&all), Duration::from_secs(60), Arc::default());
         assert!(tokio::time::timeout(Duration::from_secs(1), another.place()).await.is_err());
         assert_eq!(all.available_permits(), LARGE_MESSAGES_MAX - LARGE_PER_CLIENT_MAX);
-        let other_client = Budget::new(of_client(), all, Duration::from_secs(60));
+        let other_client = Budget::new(of_client(), all, Duration::from_secs(60), Arc::default());
         assert!(other_client.place().await.is_ok());
     }
 }

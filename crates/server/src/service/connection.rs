@@ -12,6 +12,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
 use super::admission::{Admitted, Standing};
+use super::flood::{Measured, Worth};
 use super::shares::Share;
 use super::stall::Watched;
 use super::{Accepted, Inner, arrivals, farewell, handler, handshake, http2};
@@ -44,12 +45,14 @@ pub(super) async fn run(inner: Arc<Inner>, accepted: Accepted) {
     };
     let Some((stream, peer)) = established else { return };
     tracing::debug!(%address, "connected");
+    let worth = Arc::<Worth>::default();
+    let stream = Measured::new(stream, Arc::clone(&worth), inner.front.clone(), address);
     let caller = Caller::peer(peer, Arc::clone(&inner.tables), phase.clone());
     // On the heap: most connections are not here yet, and a task is as large as its largest state.
     match stays(&inner, &caller, &mut admitted) {
         Ok(share) => {
             drop(unknown);
-            Box::pin(serve(&inner, stream, caller, share, phase)).await;
+            Box::pin(serve(&inner, (stream, worth), caller, share, phase)).await;
         }
         Err(Some(fault)) => {
             admitted.stands(Standing::Late);
@@ -108,7 +111,7 @@ async fn lost(caller: &Caller, mut reloads: watch::Receiver<()>) {
 /// HTTP/2 until the peer, idleness or the end of the service ends it.
 async fn serve(
     inner: &Arc<Inner>,
-    stream: TlsStream<Watched>,
+    (stream, worth): (Measured<TlsStream<Watched>>, Arc<Worth>),
     caller: Caller,
     share: Share,
     mut phase: watch::Receiver<Phase>,
@@ -119,6 +122,7 @@ async fn serve(
         Arc::clone(&share.large),
         Arc::clone(&inner.front.inner.arrivals),
         limits.stall(),
+        worth,
     );
     let handler = handler::Handler::new(
         inner.front.clone(),

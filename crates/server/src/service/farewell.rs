@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::admission::Refused;
+use super::flood::Measured;
 use super::handler::refused_unread;
 use super::stall::Watched;
 use super::{Inner, http2};
@@ -69,7 +70,12 @@ fn why(message: String) -> Fault {
 }
 
 /// Until the first call was answered, and for a few seconds at most.
-pub(super) async fn run(inner: &Arc<Inner>, stream: TlsStream<Watched>, caller: &Caller, fault: Fault) {
+pub(super) async fn run(
+    inner: &Arc<Inner>,
+    stream: Measured<TlsStream<Watched>>,
+    caller: &Caller,
+    fault: Fault,
+) {
     let mut phase = inner.front.inner.phase.subscribe();
     let told = Notify::new();
     let fault = caller.reads(fault);

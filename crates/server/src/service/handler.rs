@@ -53,6 +53,7 @@ impl hyper::service::Service<Request<Incoming>> for Handler {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
+        self.budget.request();
         let call = Call::new(self, &request);
         if let Err(fault) = self.caller.principal() {
             let fault = self.caller.reads(fault);

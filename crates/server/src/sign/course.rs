@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sealwright_proto::convert::group::{Group, LoggedSignature};
-use sealwright_proto::status::{Code, Fault};
+use sealwright_proto::names::RequestId;
+use sealwright_proto::status::{Blame, Code, Fault};
 use sealwright_proto::trace::TraceId;
 use tokio::time::Instant;
 
 use super::Outcomes;
+use crate::Inner;
 use crate::metrics::Metrics;
 
 /// Of one group, from its arrival.
@@ -64,8 +66,9 @@ impl Course {
         done
     }
 
-    /// The line and the counts of an answer.
-    pub(super) fn answered(&self, metrics: &Metrics, group: &Group, outcome: &Outcomes) {
+    /// The line and the counts of an answer. What fails for want of a grant can be asked without end, at no cost: its lines are held to a measure.
+    pub(super) fn answered(&self, front: &Inner, group: &Group, outcome: &Outcomes) {
+        let metrics = &front.metrics;
         let total = self.arrived.elapsed();
         let parts = [
             (&metrics.queue_seconds, &self.queue_us),
@@ -80,28 +83,75 @@ impl Course {
         let failure = fault.map(|fault| fault.code);
         metrics.requests.count(failure);
         count_items(metrics, group, outcome);
+        let milliseconds = |us: &AtomicU64| milliseconds(us.load(Ordering::Relaxed));
+        let line = Line {
+            request_id: group.request_id,
+            key: self.key.get().cloned(),
+            asked_for: group.key.to_string(),
+            items: group.items.len(),
+            signed: signatures(outcome).count(),
+            fault: fault.cloned(),
+            log: indexes(signatures(outcome).map(|signature| signature.log_index)),
+            queue_ms: milliseconds(&self.queue_us),
+            signer_ms: milliseconds(&self.signer_us),
+            store_ms: milliseconds(&self.store_us),
+            total_ms: milliseconds(&AtomicU64::new(u64::try_from(total.as_micros()).unwrap_or(u64::MAX))),
+        };
+        if failure == Some(Code::PermissionDenied) {
+            let span = tracing::Span::current();
+            front.notices.not_granted(move |left_out| span.in_scope(|| line.write(Some(left_out))));
+        } else {
+            line.write(None);
+        }
+    }
+}
+
+/// Of an answer.
+struct Line {
+    request_id: RequestId,
+    key: Option<String>,
+    asked_for: String,
+    items: usize,
+    signed: usize,
+    fault: Option<Fault>,
+    log: String,
+    queue_ms: f64,
+    signer_ms: f64,
+    store_ms: f64,
+    total_ms: f64,
+}
+
+impl Line {
+    fn write(&self, left_out: Option<u64>) {
         tracing::info!(
-            request_id = %group.request_id,
-            key = self.key.get().map(String::as_str),
-            asked_for = %group.key,
-            items = group.items.len(),
-            signed = signatures(outcome).count(),
-            outcome = failure.map_or("success", Code::name),
-            reason = fault.map(tracing::field::display),
-            log = indexes(signatures(outcome).map(|signature| signature.log_index)),
-            queue_ms = milliseconds(self.queue_us.load(Ordering::Relaxed)),
-            signer_ms = milliseconds(self.signer_us.load(Ordering::Relaxed)),
-            store_ms = milliseconds(self.store_us.load(Ordering::Relaxed)),
-            total_ms = milliseconds(u64::try_from(total.as_micros()).unwrap_or(u64::MAX)),
+            request_id = %self.request_id,
+            key = self.key.as_deref(),
+            asked_for = self.asked_for,
+            items = self.items,
+            signed = self.signed,
+            outcome = self.fault.as_ref().map_or("success", |fault| fault.code.name()),
+            reason = self.fault.as_ref().map(tracing::field::display),
+            log = self.log,
+            queue_ms = self.queue_ms,
+            signer_ms = self.signer_ms,
+            store_ms = self.store_ms,
+            total_ms = self.total_ms,
+            left_out,
             "answered",
         );
     }
 }
 
-/// A group that did not come as far as to be signed for anybody.
-pub(crate) fn turned_away(metrics: &Metrics, fault: &Fault) {
-    metrics.requests.count(Some(fault.code));
-    tracing::info!(outcome = fault.code.name(), reason = %fault, "turned away");
+/// A call or group that did not come as far as to be signed for anybody. If that is the caller's fault, it costs him
+/// nothing to repeat it.
+pub(crate) fn turned_away(front: &Inner, fault: &Fault) {
+    front.metrics.requests.count(Some(fault.code));
+    if fault.code.row().blame == Blame::Caller {
+        let (span, fault) = (tracing::Span::current(), fault.clone());
+        front.notices.refused(move |left_out| span.in_scope(|| turned_away_of(&fault, left_out)));
+    } else {
+        tracing::info!(outcome = fault.code.name(), reason = %fault, "turned away");
+    }
 }
 
 /// The line for one of several of the kind.

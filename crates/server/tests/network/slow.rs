@@ -85,9 +85,17 @@ async fn a_peer_that_takes_nothing_is_cut_off() {
     limits.write_stall_s = 1;
     let bench = bench(limits).await;
     let config = bench.config(&bench.authority.client("build"));
+    // The kernel keeps little for it, so that it takes nothing long before it sends too much.
+    let listener = TcpSocket::new_v4().unwrap();
+    listener.set_send_buffer_size(4096).unwrap();
+    listener.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = listener.listen(16).unwrap().into_std().unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = bench.service.clone();
+    tokio::spawn(async move { service.serve(listener).await });
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
-    let socket = socket.connect(bench.address).await.unwrap();
+    let socket = socket.connect(address).await.unwrap();
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let mut stream = tokio_rustls::TlsConnector::from(config).connect(name, socket).await.unwrap();
     stream.write_all(GREETING).await.unwrap();
