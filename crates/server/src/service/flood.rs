@@ -267,7 +267,7 @@ mod tests {
     fn frame(kind: u8, length: usize) -> Vec<u8> {
         let [_, high, middle, low] = u32::try_from(length).unwrap().to_be_bytes();
         let mut frame = vec![high, middle, low, kind, 0, 0, 0, 0, 1];
-        frame.resize(HEAD_BYTES + length, 0xff);
+        frame.resize(HEAD_BYTES.saturating_add(length), 0xff);
         frame
     }
 
