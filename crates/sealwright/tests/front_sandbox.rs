@@ -113,7 +113,11 @@ fn on_a_kernel_without_landlock_root_alone_and_require_sandbox_are_refused_and_o
         command
     };
     if is_root {
+        // A list of clients that another user could change is refused before.
+        let clients = server.directory().join("clients.toml");
+        std::os::unix::fs::chown(&clients, Some(0), Some(0)).unwrap();
         let refused = serve(&server, None).status().unwrap();
+        std::os::unix::fs::chown(&clients, server.uid(), server.uid()).unwrap();
         assert_eq!(refused.code(), Some(1));
         assert!(server.log().contains("without [users], on a kernel without Landlock"), "{}", server.log());
     }

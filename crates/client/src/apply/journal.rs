@@ -124,7 +124,14 @@ impl StateDirectory {
             Err(Error::NoSpace { .. } | Error::Quota { .. }) if !reserved.is_empty() => {
                 drop(reserved);
                 self.with_ballast(Ballast::give_back_slack);
-                self.begin(records)
+                match self.begin(records) {
+                    // ext4 hands out blocks that were freed only when its own journal has been written.
+                    Err(Error::NoSpace { .. } | Error::Quota { .. }) => {
+                        let _ = rustix::fs::syncfs(&self.fd);
+                        self.begin(records)
+                    }
+                    outcome => outcome,
+                }
             }
             outcome => outcome,
         }

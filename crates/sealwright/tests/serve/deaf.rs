@@ -53,7 +53,10 @@ async fn half_frames_and_deaf_clients_cost_an_honest_one_nothing() {
     for _ in 0..DEAF {
         let (stream, ears) = caller::connect(&server).await;
         let mut caller = Caller::over(stream).await;
-        assert!(caller.sign(ED25519.name, 1, 60_000).await.iter().all(Result::is_ok));
+        // Those before it may have taken all places of the client that they share.
+        while !caller.try_sign(ED25519.name).await {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
         ears.store(false, Ordering::SeqCst);
         for _ in 0..STREAMS {
             let mut caller = caller.clone();

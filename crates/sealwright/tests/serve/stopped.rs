@@ -38,10 +38,10 @@ async fn requests_to_a_signer_that_stands_still_fail_typed_and_memory_stays_flat
     server.signal(signer, "STOP");
     let begun = Instant::now();
     let stopped = Duration::from_secs(u64::try_from(times("SEALWRIGHT_SERVE_STOPPED_S", 8)).unwrap());
-    // What was in its socket is answered by nobody, but was sent before.
-    refused(&mut callers).await;
+    // Some wait, until it is known that nothing moves; what was in its socket is answered by nobody, but was sent before.
+    let mut counts = refused(&mut callers).await;
     let before = anonymous_kib(front);
-    let (mut peak, mut counts) = (before, BTreeMap::<&str, usize>::new());
+    let mut peak = before;
     while begun.elapsed() < stopped {
         for (code, count) in refused(&mut callers).await {
             *counts.entry(code).or_default() += count;
