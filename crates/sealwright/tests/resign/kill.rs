@@ -59,15 +59,15 @@ fn killed_again_and_again(how: &[&str], result: impl Fn(&Farm) -> PathBuf) {
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(PACKAGES);
-    // So that no run is over before it is killed, however fast the machine is.
-    let rate = (count / 4).to_string();
-    let how = [how, &["--rate", &rate]].concat();
+    // So that no run is over before it is killed, however fast the machine is and however long a look at the log takes.
+    let rate = (count / 20).to_string();
+    let slowly = [how, &["--rate", &rate]].concat();
     let farm = Farm::new();
     let names = fill(&farm.repo(), count);
     let mut killed = 0;
     for _ in 0..KILLS {
         let log = farm.home.log_size();
-        let mut command = farm.command(&how);
+        let mut command = farm.command(&slowly);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let is_over = progress(&farm, &mut child, log, count / (4 * KILLS));
         // A random moment of its work.
@@ -76,7 +76,7 @@ fn killed_again_and_again(how: &[&str], result: impl Fn(&Farm) -> PathBuf) {
         child.wait().unwrap();
         killed += usize::from(!is_over);
     }
-    let ran = farm.resign_ok(&how);
+    let ran = farm.resign_ok(how);
     assert_eq!(killed, KILLS, "some runs ended by themselves: {}", ran.text());
     assert!(ran.stderr.contains("Going on with the campaign of"), "{}", ran.stderr);
     let log = farm.home.log_size();
