@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -61,8 +61,8 @@ pub struct Journal {
     head: Head,
     state: Mutex<State>,
     at_work: tokio::sync::Mutex<()>,
-    /// Whether a write or a sync failed: what is on the disk is not known.
-    is_broken: AtomicBool,
+    /// A write or a sync has failed, in this way: nothing may follow what is on the disk.
+    broken: OnceLock<Broken>,
     /// Whether a signature was ever asked for.
     was_used: AtomicBool,
     /// Held while the file is written: whoever waited for it may be gone.
@@ -118,16 +118,14 @@ impl Journal {
         Err(Error::Internal("a finished journal came back"))
     }
 
-    /// Opens a journal to undo what it says.
+    /// Opens a journal to undo what it says; nothing of it is changed.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// It is in use, or its head is damaged.
     pub fn open_existing(path: &Path) -> Result<Self, Error> {
         let file = open(path, OFlags::APPEND)?;
         let head = read_head(&file, path)?;
-        let journal = Self::new(path.to_owned(), file, head);
-        journal.replay()?;
-        Ok(journal)
+        Ok(Self::new(path.to_owned(), file, head))
     }
 
     fn new(path: PathBuf, file: File, head: Head) -> Self {
@@ -138,7 +136,7 @@ impl Journal {
             head,
             state,
             at_work: tokio::sync::Mutex::default(),
-            is_broken: AtomicBool::new(false),
+            broken: OnceLock::new(),
             was_used: AtomicBool::new(false),
             writing: Mutex::default(),
         }
@@ -197,20 +195,51 @@ impl Journal {
         &self,
         take: &mut dyn FnMut(Record) -> Result<(), Malformed>,
     ) -> Result<u64, Error> {
-        let len = length(&self.file, &self.path)?;
-        let mut at = HEAD_BYTES as u64;
-        while at < len {
-            let record = match self.record_at(at, len) {
-                Ok(record) => record,
-                Err(ReadFault::Io(error)) => return Err(Error::io("read", &self.path, error)),
-                Err(ReadFault::Malformed(_)) if len.saturating_sub(at) <= TORN_BYTES_MAX => break,
-                Err(ReadFault::Malformed(source)) => return Err(self.damaged(source)),
-            };
-            let (record, bytes) = record;
-            take(record).map_err(|source| self.damaged(source))?;
-            at = at.saturating_add(bytes);
+        match self.whole_records(take)? {
+            (end, None) => Ok(end),
+            (_, Some(damaged)) => Err(damaged),
         }
-        Ok(at)
+    }
+
+    /// Gives every record to `take` that is whole, also behind a damaged place; where the last of them ends, and the
+    /// damage. What a crash tore has no whole record behind it, and is none.
+    pub(crate) fn whole_records(
+        &self,
+        take: &mut dyn FnMut(Record) -> Result<(), Malformed>,
+    ) -> Result<(u64, Option<Error>), Error> {
+        let len = length(&self.file, &self.path)?;
+        let (mut at, mut damage) = (HEAD_BYTES as u64, None);
+        while at < len {
+            match self.record_at(at, len) {
+                Ok((record, bytes)) => {
+                    take(record).map_err(|source| self.damaged(source))?;
+                    at = at.saturating_add(bytes);
+                }
+                Err(ReadFault::Io(error)) => return Err(Error::io("read", &self.path, error)),
+                Err(ReadFault::Malformed(source)) => match self.next_whole(at, len)? {
+                    Some(next) => {
+                        at = next;
+                        damage.get_or_insert(source);
+                    }
+                    None if len.saturating_sub(at) <= TORN_BYTES_MAX => break,
+                    None => return Err(self.damaged(source)),
+                },
+            }
+        }
+        Ok((at, damage.map(|source| self.damaged(source))))
+    }
+
+    /// Where the next whole record begins behind a place that is none.
+    fn next_whole(&self, at: u64, len: u64) -> Result<Option<u64>, Error> {
+        let until = len.min(at.saturating_add(TORN_BYTES_MAX));
+        for next in at.saturating_add(1)..until {
+            match self.record_at(next, len) {
+                Ok(_) => return Ok(Some(next)),
+                Err(ReadFault::Io(error)) => return Err(Error::io("read", &self.path, error)),
+                Err(ReadFault::Malformed(_)) => {}
+            }
+        }
+        Ok(None)
     }
 
     fn record_at(&self, at: u64, len: u64) -> Result<(Record, u64), ReadFault> {
@@ -380,8 +409,8 @@ impl Journal {
     /// Waits until so many records are synced; whoever finds nobody at work writes all that is there.
     async fn reach(self: &Arc<Self>, upto: u64) -> Result<(), Error> {
         let _turn = self.at_work.lock().await;
-        if self.is_broken.load(Ordering::Relaxed) {
-            return Err(Error::Sync { path: self.path.clone(), source: io::ErrorKind::Other.into() });
+        if let Some(broken) = self.broken.get() {
+            return Err(broken.again(&self.path));
         }
         let (bytes, queued) = {
             let mut state = self.lock();
@@ -398,7 +427,7 @@ impl Journal {
                 Ok(())
             }
             Err(error) => {
-                self.is_broken.store(true, Ordering::Relaxed);
+                let _ = self.broken.set(Broken::by(&error));
                 Err(error)
             }
         }
@@ -423,6 +452,32 @@ enum Durable {
     Now,
     /// With the next one that is; lost, the tree says it.
     Later,
+}
+
+/// Why a journal takes nothing more.
+#[derive(Clone, Copy, Debug)]
+enum Broken {
+    /// There was no room for it.
+    Full(io::ErrorKind),
+    /// What is on the disk is not known.
+    Unknown(io::ErrorKind),
+}
+
+impl Broken {
+    fn by(error: &Error) -> Self {
+        if let Error::NoSpace { source, .. } | Error::Quota { source, .. } = error {
+            return Self::Full(source.kind());
+        }
+        let Error::Sync { source, .. } = error else { return Self::Unknown(io::ErrorKind::Other) };
+        Self::Unknown(source.kind())
+    }
+
+    fn again(self, path: &Path) -> Error {
+        match self {
+            Self::Full(kind) => Error::write(path, 0, kind.into()),
+            Self::Unknown(kind) => Error::Sync { path: path.to_owned(), source: kind.into() },
+        }
+    }
 }
 
 enum ReadFault {
@@ -497,88 +552,4 @@ fn sync_parent(path: &Path) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn before(bytes: &[u8]) -> Before {
-        Before { offset: 96, bytes: bytes.to_vec(), size: 1000 }
-    }
-
-    fn open_in(folder: &tempfile::TempDir, digest: u8) -> Result<(Arc<Journal>, Past), Error> {
-        let place = Place::File(folder.path().join("j"));
-        Journal::open(&place, [digest; 32], &|| Ok(())).map(|(journal, past)| (Arc::new(journal), past))
-    }
-
-    #[tokio::test]
-    async fn what_was_asked_and_not_applied_is_asked_again_under_the_same_id_by_the_next_run() {
-        let folder = tempfile::tempdir().unwrap();
-        let (journal, past) = open_in(&folder, 1).unwrap();
-        assert_eq!(past, Past::None);
-        let open = journal.asked(Path::new("/t/open"), before(b"old")).await.unwrap();
-        let done = journal.asked(Path::new("/t/done"), before(b"old")).await.unwrap();
-        journal.applied(Path::new("/t/done"), 1, Some(7)).await.unwrap();
-        journal.flush().await.unwrap();
-        drop(journal);
-        let (journal, past) = open_in(&folder, 1).unwrap();
-        assert!(matches!(past, Past::Begun { applied: 1, open: 1, .. }), "{past:?}");
-        assert_eq!(journal.asked(Path::new("/t/open"), before(b"")).await.unwrap(), open);
-        assert_ne!(journal.asked(Path::new("/t/done"), before(b"")).await.unwrap(), done);
-    }
-
-    #[tokio::test]
-    async fn a_torn_tail_is_cut_off_at_every_length_and_what_was_before_it_counts() {
-        let folder = tempfile::tempdir().unwrap();
-        let (journal, _) = open_in(&folder, 1).unwrap();
-        journal.asked(Path::new("/t/a"), before(b"old")).await.unwrap();
-        let whole = std::fs::metadata(folder.path().join("j")).unwrap().len();
-        journal.asked(Path::new("/t/b"), before(b"old")).await.unwrap();
-        drop(journal);
-        let bytes = std::fs::read(folder.path().join("j")).unwrap();
-        for len in usize::try_from(whole).unwrap()..bytes.len() {
-            std::fs::write(folder.path().join("j"), &bytes[..len]).unwrap();
-            let (journal, past) = open_in(&folder, 1).unwrap();
-            assert!(matches!(past, Past::Begun { open: 1, .. }), "{len}: {past:?}");
-            assert!(journal.is_open(Path::new("/t/a")) && !journal.is_open(Path::new("/t/b")));
-            assert_eq!(std::fs::metadata(folder.path().join("j")).unwrap().len(), whole);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_finished_journal_is_kept_aside_and_a_foreign_or_damaged_one_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let (journal, _) = open_in(&folder, 1).unwrap();
-        assert!(!journal.finish().await.unwrap(), "nothing was asked for");
-        drop(journal);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        let (journal, _) = open_in(&folder, 1).unwrap();
-        journal.asked(Path::new("/t/a"), before(b"old")).await.unwrap();
-        assert!(journal.finish().await.unwrap());
-        assert!(matches!(open_in(&folder, 1), Err(Error::Campaign(CampaignFault::JournalBusy { .. }))));
-        drop(journal);
-        let (journal, past) = open_in(&folder, 1).unwrap();
-        assert_eq!(past, Past::None);
-        drop(journal);
-        let names: Vec<String> = std::fs::read_dir(folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        assert_eq!(names.len(), 2);
-        assert!(names.iter().any(|name| name.starts_with("j.") && name.ends_with(".done")), "{names:?}");
-        assert!(matches!(open_in(&folder, 2), Err(Error::Campaign(CampaignFault::JournalOfAnother { .. }))));
-        std::fs::write(folder.path().join("j"), [0; 100]).unwrap();
-        assert!(matches!(open_in(&folder, 1), Err(Error::Campaign(CampaignFault::JournalDamaged { .. }))));
-    }
-
-    #[tokio::test]
-    async fn a_file_that_the_server_refused_is_a_new_request_the_next_time() {
-        use sealwright_proto::status::{Code, Fault};
-        let folder = tempfile::tempdir().unwrap();
-        let (journal, _) = open_in(&folder, 1).unwrap();
-        let path = Path::new("/t/a");
-        let first = journal.asked(path, before(b"")).await.unwrap();
-        journal.failed(path, &Error::ConnectionLost { source: None }).await.unwrap();
-        assert_eq!(journal.asked(path, before(b"")).await.unwrap(), first);
-        journal.failed(path, &Fault::new(Code::KeyExpired, "x").into()).await.unwrap();
-        assert_ne!(journal.asked(path, before(b"")).await.unwrap(), first);
-    }
-}
+mod tests;

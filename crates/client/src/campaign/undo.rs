@@ -33,12 +33,12 @@ pub struct Undone {
 /// Puts everything back that this journal's campaign has replaced. Runs on a thread that may block.
 ///
 /// # Errors
-/// The journal cannot be read.
+/// The journal cannot be read; or it is damaged, and everything was put back that is whole in it.
 pub fn undo(journal: &Journal, stop: &Stop, take: &mut dyn FnMut(Undone)) -> Result<bool, Error> {
     // First what became of each file, then the old bytes, one file at a time.
     let mut replaced: HashMap<Vec<u8>, Replaced> = HashMap::new();
     let mut linked: HashMap<Vec<u8>, Vec<Vec<u8>>> = HashMap::new();
-    journal.records(&mut |record| {
+    let (_, damage) = journal.whole_records(&mut |record| {
         match record {
             Record::Asked { path, .. } => {
                 let asked = &mut replaced.entry(path).or_default().asked;
@@ -55,7 +55,7 @@ pub fn undo(journal: &Journal, stop: &Stop, take: &mut dyn FnMut(Undone)) -> Res
         if replaced.len() > FILES_MAX { Err(limit) } else { Ok(()) }
     })?;
     let mut is_stopped = false;
-    journal.records(&mut |record| {
+    journal.whole_records(&mut |record| {
         let Record::Asked { path, before, .. } = record else { return Ok(()) };
         let Some(file) = replaced.get_mut(&path) else { return Ok(()) };
         file.applied = file.applied.saturating_sub(1);
@@ -73,7 +73,7 @@ pub fn undo(journal: &Journal, stop: &Stop, take: &mut dyn FnMut(Undone)) -> Res
         }
         Ok(())
     })?;
-    Ok(!is_stopped)
+    damage.map_or(Ok(!is_stopped), Err)
 }
 
 /// What the journal says of a file.

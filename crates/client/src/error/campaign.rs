@@ -66,7 +66,7 @@ impl CampaignFault {
                 "Name another --journal FILE, or run that campaign's own command again."
             }
             Self::JournalDamaged { .. } => {
-                "Move it away. A new campaign sees by their content which packages are signed; only the way back (--undo) is lost."
+                "With --undo, what is whole in it is put back all the same. To go on, move it away: a new campaign sees by their content which packages are signed."
             }
             Self::OutputNotEmpty { .. } => "Name a directory that is not there yet.",
             Self::OutputInTree { .. } => "Name a directory beside the tree.",

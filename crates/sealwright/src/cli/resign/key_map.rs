@@ -58,8 +58,8 @@ impl Rules {
                 let what = format!("the key map {}, line {number}: {why}", path.display());
                 Failure::usage(what, "Write lines of DIRECTORY = KEY; directories are relative to the file.")
             };
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            let line = without_comment(line).trim();
+            if line.is_empty() {
                 continue;
             }
             let Some((directory, key)) = line.rsplit_once('=') else {
@@ -120,6 +120,20 @@ impl Rules {
     }
 }
 
+/// Up to a # that begins the line or follows a blank, outside quotes: names of keys may hold one.
+fn without_comment(line: &str) -> &str {
+    let (mut is_quoted, mut after_blank) = (false, true);
+    for (at, character) in line.char_indices() {
+        match character {
+            '"' => is_quoted = !is_quoted,
+            '#' if after_blank && !is_quoted => return line.get(..at).unwrap_or(line),
+            _ => {}
+        }
+        after_blank = character.is_whitespace();
+    }
+    line
+}
+
 /// Without blanks and quotes around it.
 fn unquoted(text: &str) -> &str {
     let text = text.trim();
@@ -132,6 +146,18 @@ mod tests {
 
     fn parse(folder: &Path, text: &str) -> Result<Rules, Failure> {
         Rules::parse(text, &folder.join("keys"))
+    }
+
+    #[test]
+    fn a_comment_begins_the_line_or_follows_a_blank_and_is_no_part_of_a_key() {
+        for (line, content) in [
+            ("# all", ""),
+            ("el9 = release-9      # relative", "el9 = release-9      "),
+            ("el9 = a#b", "el9 = a#b"),
+            ("\"el #9\" = a # b", "\"el #9\" = a "),
+        ] {
+            assert_eq!(without_comment(line), content);
+        }
     }
 
     #[test]
