@@ -1,4 +1,5 @@
-//! Names of files in messages: bytes that are no text are escaped, and what is too long to be a name is cut.
+//! What messages show: names of files (bytes that are no text are escaped, what is too long to be a name is cut), and
+//! errors with their causes.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,6 +9,22 @@ use std::path::Path;
 const SHOWN_BYTES_MAX: usize = 4096;
 /// Bytes that are shown of a longer one.
 const HEAD_BYTES: usize = 256;
+
+/// An error with its chain of causes, each once.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
 
 /// A path for a message: `\xNN` in the place of bytes that are no text. Control characters stay: who shows the message
 /// escapes them in all of it.

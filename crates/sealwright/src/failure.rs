@@ -90,19 +90,8 @@ impl Failure {
             retry_after_ms: self.retry_after_ms,
         }
     }
-
     /// An error with its chain of causes, each once.
     pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.contains(&cause_text) {
-                text.push_str(": ");
-                text.push_str(&cause_text);
-            }
-            source = cause.source();
-        }
-        text
+        sealwright_client::shown::with_causes(error)
     }
 }

@@ -15,6 +15,7 @@ use crate::campaign::Campaign;
 use crate::campaign::look::Verdict;
 use crate::campaign::plan::{Plan, Task, Way, feed};
 use crate::error::{Code, Error, Retry};
+use crate::shown::with_causes;
 use crate::sign::{Done, FileReport, Part};
 use crate::source::Entry;
 use crate::source::file::SourceFile;
@@ -232,7 +233,7 @@ impl Shared<'_> {
     }
 
     fn end(&self, path: &Path, error: &Error) {
-        let (why, advice) = (chain(error), error.advice().to_owned());
+        let (why, advice) = (with_causes(error), error.advice().to_owned());
         // Of several that come at once, the first is told.
         let _ = self.fatal.set(Fatal { path: path.to_owned(), why, advice });
         self.level.send_modify(|level| *level = (*level).max(1));
@@ -339,21 +340,6 @@ fn ends_the_campaign(error: &Error) -> bool {
     }
 }
 
-/// An error with its causes, each once.
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
-}
-
 #[derive(Default)]
 struct Tally {
     summary: Summary,
@@ -393,7 +379,7 @@ impl Tally {
     fn fail(&mut self, path: &Path, error: &Error) {
         self.summary.failed = self.summary.failed.saturating_add(1);
         let reason = self.reasons.entry(error.advice().to_owned()).or_insert_with(|| Reason {
-            why: chain(error),
+            why: with_causes(error),
             advice: error.advice().to_owned(),
             ..Reason::default()
         });
