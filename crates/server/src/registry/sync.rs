@@ -39,7 +39,6 @@ fn holding<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-#[cfg(not(test))]
 mod plain {
     use std::sync::PoisonError;
 
@@ -68,6 +67,8 @@ mod model {
     use std::cell::Cell;
     use std::sync::{Arc, PoisonError};
 
+    use super::plain;
+
     thread_local! {
         static LOCKS: Cell<u64> = const { Cell::new(0) };
         static MODELLED: Cell<bool> = const { Cell::new(false) };
@@ -86,7 +87,7 @@ mod model {
     }
 
     pub(in crate::registry) enum Mutex<T> {
-        Plain(std::sync::Mutex<T>),
+        Plain(plain::Mutex<T>),
         Model(shuttle::sync::Mutex<T>),
     }
 
@@ -95,17 +96,14 @@ mod model {
             if MODELLED.get() {
                 Self::Model(shuttle::sync::Mutex::new(value))
             } else {
-                Self::Plain(std::sync::Mutex::new(value))
+                Self::Plain(plain::Mutex::new(value))
             }
         }
 
         pub(in crate::registry) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
             LOCKS.set(LOCKS.get().saturating_add(1));
             match self {
-                Self::Plain(mutex) => {
-                    let mut value = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-                    super::holding(|| work(&mut value))
-                }
+                Self::Plain(mutex) => mutex.with(work),
                 Self::Model(mutex) => {
                     let mut value = mutex.lock().unwrap_or_else(PoisonError::into_inner);
                     // Tasks of a model share a thread: others run while this one has the lock.
