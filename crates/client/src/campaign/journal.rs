@@ -231,15 +231,15 @@ impl Journal {
 
     /// Where the next whole record begins behind a place that is none.
     fn next_whole(&self, at: u64, len: u64) -> Result<Option<u64>, Error> {
-        let until = len.min(at.saturating_add(TORN_BYTES_MAX));
-        for next in at.saturating_add(1)..until {
-            match self.record_at(next, len) {
-                Ok(_) => return Ok(Some(next)),
-                Err(ReadFault::Io(error)) => return Err(Error::io("read", &self.path, error)),
-                Err(ReadFault::Malformed(_)) => {}
-            }
-        }
-        Ok(None)
+        let tail = len.saturating_sub(at).min(TORN_BYTES_MAX);
+        let mut bytes = vec![0; usize::try_from(tail).unwrap_or(usize::MAX)];
+        self.file.read_exact_at(&mut bytes, at).map_err(|error| Error::io("read", &self.path, error))?;
+        let is_whole = |from: &usize| {
+            let rest = bytes.get(*from..).unwrap_or_default();
+            record::first(rest).is_ok_and(|(body, _)| Record::parse(body).is_ok())
+        };
+        let next = (1..bytes.len()).find(is_whole);
+        Ok(next.map(|from| at.saturating_add(u64::try_from(from).unwrap_or(u64::MAX))))
     }
 
     fn record_at(&self, at: u64, len: u64) -> Result<(Record, u64), ReadFault> {
