@@ -57,6 +57,7 @@ pub use clock::{Clock, SystemClock};
 pub use confine::{Enforced, Landlock, confine, has_landlock, refuse_attacks, shut_into};
 pub use error::Error;
 pub use listen::Socket;
+pub use process::give_up_dumps_and_privileges;
 pub use pulse::Watcher;
 pub use root::make_root_key;
 pub use tokens::keeper::{KEEPER_COMMAND, WORKER_COMMAND, token_keeper};

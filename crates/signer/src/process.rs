@@ -32,7 +32,12 @@ fn failed(action: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
     move |error| Error::Process { action, source: error.into() }
 }
 
-fn give_up_dumps_and_privileges(dumps: &'static str) -> Result<(), Error> {
+/// No core dump, no ptrace by processes of the same user, no new privileges; set after exec, as exec resets it. `dumps`
+/// names the first of these in messages.
+///
+/// # Errors
+/// [`Error::Process`].
+pub fn give_up_dumps_and_privileges(dumps: &'static str) -> Result<(), Error> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed(dumps))?;
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
         .map_err(failed("forbid core dumps"))?;

@@ -9,7 +9,6 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use sealwright_signer::Enforced;
 
 use crate::failure::Failure;
@@ -36,11 +35,8 @@ impl Sandbox<'_> {
     /// The root key lies where front must read; Landlock is required and not there; the kernel refuses.
     pub(super) fn enter(&self) -> Result<(), Failure> {
         self.check_places()?;
-        let failed = |error: rustix::io::Errno| failure(&error);
-        rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed)?;
-        rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
-            .map_err(failed)?;
-        rustix::thread::set_no_new_privs(true).map_err(failed)?;
+        sealwright_signer::give_up_dumps_and_privileges("forbid dumps of front's memory")
+            .map_err(|error| no_walls(&error))?;
         let landlock = self.shut().map_err(|error| no_walls(&error))?;
         sealwright_signer::refuse_attacks().map_err(|error| no_walls(&error))?;
         self.check_walls(landlock)
@@ -101,12 +97,9 @@ impl Sandbox<'_> {
 
 /// What the signer's code says of the signer is said of front.
 fn no_walls(error: &sealwright_signer::Error) -> Failure {
-    failure(&std::error::Error::source(error).map_or_else(|| error.to_string(), Failure::chain))
-}
-
-fn failure(error: &dyn std::fmt::Display) -> Failure {
+    let why = std::error::Error::source(error).map_or_else(|| error.to_string(), Failure::chain);
     Failure::failed(
-        format!("front cannot shut itself in: {error}"),
+        format!("front cannot shut itself in: {why}"),
         "Please report it, with the version of the kernel.",
     )
 }
