@@ -221,7 +221,7 @@ fn a_disk_that_fills_while_signatures_are_made_has_room_for_the_undo_record_and_
     for disk in [Disk::tmpfs(2048), Disk::ext4(16), Disk::xfs(320)] {
         let Some(disk) = disk else { return };
         let state = Arc::new(StateDirectory::open(&disk.path().join("state")).unwrap());
-        let files: Vec<_> = (0..4).map(|number| file(work.path(), &number.to_string())).collect();
+        let files: Vec<_> = (0..6).map(|number| file(work.path(), &number.to_string())).collect();
         let staged: Vec<_> =
             files.iter().map(|file| in_place(&state, Arc::clone(&file.2)).unwrap()).collect();
         let (data, entry, source) = file(&disk.path(), "data");
@@ -232,7 +232,16 @@ fn a_disk_that_fills_while_signatures_are_made_has_room_for_the_undo_record_and_
         // One by one and several at once: each gets what was reserved for it.
         staged.next().unwrap().commit(edits()).unwrap();
         disk.fill_but(0);
-        let outcomes = group::commit(staged.map(|staged| (staged, edits())).collect());
+        let group = staged.by_ref().take(3).map(|staged| (staged, edits())).collect();
+        let outcomes = group::commit(group);
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        // Two that come at once: one has the space after the other.
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                staged.map(|staged| scope.spawn(move || staged.commit(edits()).map(drop))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(outcomes.len(), 2);
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
         let expected = edits().apply(&vec![7; LEN]);
         assert!(files.iter().all(|(path, ..)| fs::read(path).unwrap() == expected));
