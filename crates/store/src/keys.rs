@@ -115,14 +115,15 @@ pub struct Key {
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, name, version, state, generation, revision, algorithm, fingerprint, signing_fingerprint, ",
-            "user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, backend, last_signed FROM keys ",
+            "SELECT keys.id, name, version, state, generation, revision, algorithm, fingerprint, signing_fingerprint, ",
+            "user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, backend, last_signed ",
+            "FROM keys JOIN key_states ON key_states.id = keys.id ",
             $rest
         )
     };
 }
 
-const BY_ID: &str = select!("WHERE id = $1");
+const BY_ID: &str = select!("WHERE keys.id = $1");
 const BY_NAME: &str = select!("WHERE name = $1 ORDER BY version DESC LIMIT 1");
 const BY_SIGNING_FINGERPRINT: &str = select!("WHERE signing_fingerprint = $1");
 const BY_FINGERPRINT: &str = select!("WHERE fingerprint = $1 LIMIT 2");
@@ -131,13 +132,21 @@ const AFTER: &str = select!(
      AND newer.version > keys.version) ORDER BY name LIMIT $2"
 );
 
-const INSERT: &str = "INSERT INTO keys (id, name, version, state, generation, revision, algorithm, fingerprint, \
-     signing_fingerprint, user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, \
-     backend) VALUES ($1, $2, 1, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING";
+const INSERT: &str = "INSERT INTO keys (id, name, version, revision, algorithm, fingerprint, signing_fingerprint, \
+     user_id, created, usages, renewable, certificate, sealed, data_key_id, backend) \
+     VALUES ($1, $2, 1, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
 
-const REPLACE: &str = "UPDATE keys SET generation = $1, revision = revision + 1, algorithm = $2, fingerprint = $3, \
-     signing_fingerprint = $4, user_id = $5, created = $6, expires = $7, renewable = $8, certificate = $9, \
-     sealed = $10, data_key_id = $11, backend = $12 WHERE id = $13 AND generation = $14";
+const INSERT_STATE: &str = "INSERT INTO key_states (id, state, generation, expires) VALUES ($1, $2, $3, $4)";
+
+const REPLACE: &str = "UPDATE keys SET revision = revision + 1, algorithm = $1, fingerprint = $2, \
+     signing_fingerprint = $3, user_id = $4, created = $5, renewable = $6, certificate = $7, \
+     sealed = $8, data_key_id = $9, backend = $10 WHERE id = $11";
+
+const RENEW: &str = "UPDATE key_states SET generation = $1, expires = $2 WHERE id = $3 AND generation = $4";
+
+const SET_STATE: &str = "UPDATE key_states SET state = $1 WHERE id = $2 AND state <> $1";
+
+const REVISE: &str = "UPDATE keys SET revision = revision + 1 WHERE id = $1";
 
 impl Store {
     /// The key of this id.
@@ -258,14 +267,11 @@ impl Work for Insert {
             let inserted = sqlx::query(INSERT)
                 .bind(key.id.as_bytes().as_slice())
                 .bind(&key.name)
-                .bind(KeyState::Enabled.number())
-                .bind(i64::from(material.generation))
                 .bind(material.algorithm.to_string())
                 .bind(material.fingerprint.as_bytes())
                 .bind(material.signing_fingerprint.as_bytes())
                 .bind(&material.user_id)
                 .bind(material.created_s)
-                .bind(material.expires_s)
                 .bind(usages)
                 .bind(i64::from(material.renewable))
                 .bind(&material.certificate)
@@ -276,6 +282,14 @@ impl Work for Insert {
                 .await
                 .doing("add a key")?;
             if inserted.rows_affected() == 1 {
+                sqlx::query(INSERT_STATE)
+                    .bind(key.id.as_bytes().as_slice())
+                    .bind(KeyState::Enabled.number())
+                    .bind(i64::from(material.generation))
+                    .bind(material.expires_s)
+                    .execute(tx.connection())
+                    .await
+                    .doing("add the state of a key")?;
                 return read_back(tx.connection(), key.id).await;
             }
             let other =
@@ -307,35 +321,47 @@ impl Work for Replace {
         Box::pin(async move {
             tx.key_changed(*self.id.as_bytes());
             let material = &self.material;
-            let replaced = sqlx::query(REPLACE)
+            let renewed = sqlx::query(RENEW)
                 .bind(i64::from(material.generation))
-                .bind(material.algorithm.to_string())
-                .bind(material.fingerprint.as_bytes())
-                .bind(material.signing_fingerprint.as_bytes())
-                .bind(&material.user_id)
-                .bind(material.created_s)
                 .bind(material.expires_s)
-                .bind(i64::from(material.renewable))
-                .bind(&material.certificate)
-                .bind(&material.sealed)
-                .bind(&material.data_key_id)
-                .bind(&material.backend)
                 .bind(self.id.as_bytes().as_slice())
                 .bind(i64::from(self.expected))
                 .execute(tx.connection())
                 .await
                 .doing("renew a key")?;
-            let now = read_back(tx.connection(), self.id).await?;
-            Ok(match now {
-                Ok(key) if replaced.rows_affected() == 0 => Err(Error::GenerationChanged {
+            if renewed.rows_affected() == 1 {
+                replace(tx.connection(), self.id, material).await?;
+                return read_back(tx.connection(), self.id).await;
+            }
+            Ok(match read_back(tx.connection(), self.id).await? {
+                Ok(key) => Err(Error::GenerationChanged {
                     name: key.name,
                     expected: self.expected,
                     found: key.material.generation,
                 }),
-                other => other,
+                unknown => unknown,
             })
         })
     }
+}
+
+async fn replace(connection: &mut SqliteConnection, id: Uuid, material: &Material) -> Result<(), Error> {
+    sqlx::query(REPLACE)
+        .bind(material.algorithm.to_string())
+        .bind(material.fingerprint.as_bytes())
+        .bind(material.signing_fingerprint.as_bytes())
+        .bind(&material.user_id)
+        .bind(material.created_s)
+        .bind(i64::from(material.renewable))
+        .bind(&material.certificate)
+        .bind(&material.sealed)
+        .bind(&material.data_key_id)
+        .bind(&material.backend)
+        .bind(id.as_bytes().as_slice())
+        .execute(connection)
+        .await
+        .doing("renew a key")?;
+    Ok(())
 }
 
 struct SetState {
@@ -349,12 +375,17 @@ impl Work for SetState {
     fn run<'a>(&'a self, tx: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, Error>> {
         Box::pin(async move {
             tx.key_changed(*self.id.as_bytes());
-            sqlx::query("UPDATE keys SET state = $1, revision = revision + 1 WHERE id = $2 AND state <> $1")
+            let id = self.id.as_bytes().as_slice();
+            let changed = sqlx::query(SET_STATE)
                 .bind(self.state.number())
-                .bind(self.id.as_bytes().as_slice())
+                .bind(id)
                 .execute(tx.connection())
                 .await
                 .doing("change the state of a key")?;
+            if changed.rows_affected() == 1 {
+                let revise = sqlx::query(REVISE).bind(id);
+                revise.execute(tx.connection()).await.doing("change the state of a key")?;
+            }
             read_back(tx.connection(), self.id).await
         })
     }
@@ -427,6 +458,9 @@ mod tests {
             BY_FINGERPRINT,
             AFTER,
             REPLACE,
+            RENEW,
+            SET_STATE,
+            REVISE,
             crate::intents::SELECT,
             crate::intents::TAKE_OVER,
             crate::intents::RELEASE,

@@ -1,7 +1,7 @@
 //! One open transaction: the log's head, read once and kept under the writer's lock, rows that wait to be
 //! written at its end, and the keys that were checked in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use sealwright_tlog::CompactRange;
@@ -12,24 +12,19 @@ use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
 use crate::error::{Doing as _, Error};
 use crate::intents::{self, Intent, IntentId};
-use crate::keys::KeyState;
 
 mod bulk;
+mod states;
 
 use bulk::{Answer, Written};
-
-pub(crate) const KEY: &str = "SELECT state, generation, expires, last_signed FROM keys WHERE id = $1";
+pub(crate) use states::{KEY, KeyCheck};
 
 pub(crate) const SIGNED: &str =
-    "UPDATE keys SET last_signed = $6 WHERE id = $7 AND (last_signed IS NULL OR last_signed < $6)";
+    "UPDATE key_states SET last_signed = $6 WHERE id = $7 AND (last_signed IS NULL OR last_signed < $6)";
 
 const WRITE_HEAD: &str = "UPDATE log_head SET size = $4, nodes = $5 WHERE id = 1";
 
 pub(crate) const HEAD: &str = "SELECT size, nodes FROM log_head WHERE id = 1";
-
-/// IMMEDIATE: the head is read under the lock for writing, which other processes respect. Both in one, as each statement
-/// is a way to the driver's thread and back.
-const BEGIN: &str = "BEGIN IMMEDIATE; SELECT size, nodes FROM log_head WHERE id = 1";
 
 /// The last statements of a transaction, in one: with or without pruning, head, time of a key (bits 1, 2, 4). Their
 /// parameters have numbers of their own; those of what is left out are not looked at.
@@ -41,15 +36,6 @@ static ENDS: LazyLock<[String; 8]> = LazyLock::new(|| {
     })
 });
 
-/// What a signature's key must still be when its entry is written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyCheck {
-    pub(crate) state: KeyState,
-    pub(crate) generation: u32,
-    pub(crate) expires_s: Option<i64>,
-    pub(crate) last_signed_s: Option<i64>,
-}
-
 /// See the module. Nothing is durable before [`Self::commit`]. Who began it rolls it back when it was not committed.
 pub(crate) struct Transaction<'c> {
     open: &'c mut SqliteConnection,
@@ -59,7 +45,7 @@ pub(crate) struct Transaction<'c> {
     head_changed: bool,
     rows: Vec<LogRow>,
     keys: HashMap<[u8; 16], KeyCheck>,
-    /// Latest time of each key that got an entry in this transaction.
+    /// Latest time of each key that got an entry in this transaction, where it is later than the one that is noted.
     signed: HashMap<[u8; 16], i64>,
     way: Way,
     /// Intents and answers that wait for the commit, where the way is together.
@@ -103,16 +89,20 @@ pub(crate) struct LogMark {
 }
 
 impl<'c> Transaction<'c> {
-    /// Begins one.
-    pub(crate) async fn begin(open: &'c mut SqliteConnection, way: Way) -> Result<Self, Error> {
-        let stored_head = sqlx::query(BEGIN).fetch_optional(&mut *open).await.doing("begin a transaction")?;
+    /// Begins one, in which these keys sign.
+    pub(crate) async fn begin(
+        open: &'c mut SqliteConnection,
+        way: Way,
+        keys: &HashSet<[u8; 16]>,
+    ) -> Result<Self, Error> {
+        let (stored_head, keys) = states::begin(&mut *open, keys).await?;
         Ok(Self {
             open,
             stored_head,
             head: None,
             head_changed: false,
             rows: Vec::new(),
-            keys: HashMap::new(),
+            keys,
             signed: HashMap::new(),
             way,
             intents: Vec::new(),
@@ -130,7 +120,7 @@ impl<'c> Transaction<'c> {
         self.keys.remove(&id);
     }
 
-    /// The key's row as this transaction sees it; one query a key and transaction. None: no such key.
+    /// The key's state as this transaction sees it; read at its beginning, unless it was changed since. None: no such key.
     pub(crate) async fn key(&mut self, id: [u8; 16]) -> Result<Option<KeyCheck>, Error> {
         if let Some(check) = self.keys.get(&id) {
             return Ok(Some(*check));
@@ -141,28 +131,22 @@ impl<'c> Transaction<'c> {
             .await
             .doing("check a key before its entry")?;
         let Some(row) = row else { return Ok(None) };
-        let damaged = |what| move |_| Error::Damaged { what };
-        let check = KeyCheck {
-            state: KeyState::from_number(row.try_get(0).map_err(damaged("keys.state"))?)?,
-            generation: u32::try_from(row.try_get::<i64, _>(1).map_err(damaged("keys.generation"))?)
-                .map_err(|_| Error::Damaged { what: "keys.generation" })?,
-            expires_s: row.try_get(2).map_err(damaged("keys.expires"))?,
-            last_signed_s: row
-                .try_get::<Option<i64>, _>(3)
-                .map_err(damaged("keys.last_signed"))?
-                .max(self.signed.get(&id).copied()),
-        };
+        let (_, mut check) = states::parse(&row)?;
+        check.last_signed_s = check.last_signed_s.max(self.signed.get(&id).copied());
         self.keys.insert(id, check);
         Ok(Some(check))
     }
 
     /// Notes that an entry of this time was appended.
     pub(crate) fn signed(&mut self, id: [u8; 16], at_s: i64) {
+        if let Some(check) = self.keys.get_mut(&id) {
+            if check.last_signed_s >= Some(at_s) {
+                return;
+            }
+            check.last_signed_s = Some(at_s);
+        }
         let latest = self.signed.entry(id).or_insert(at_s);
         *latest = (*latest).max(at_s);
-        if let Some(check) = self.keys.get_mut(&id) {
-            check.last_signed_s = Some(check.last_signed_s.map_or(at_s, |last| last.max(at_s)));
-        }
     }
 
     pub(crate) fn log_mark(&self) -> LogMark {
@@ -216,15 +200,10 @@ impl<'c> Transaction<'c> {
 
     /// Prunes, writes head and times, and commits.
     async fn end(self) -> Result<(), Error> {
-        let mut signed = self.signed.into_iter();
-        let last_signed = signed.next();
-        for signed in signed {
-            let note = sqlx::query(SIGNED).bind(0).bind(0).bind(0).bind(0).bind(0);
-            note_time(note, Some(signed))
-                .execute(&mut *self.open)
-                .await
-                .doing("note the time of an entry")?;
-        }
+        let mut signed: Vec<_> = self.signed.into_iter().collect();
+        // A lone one goes with the commit.
+        let last_signed = if signed.len() == 1 { signed.pop() } else { None };
+        states::note(&mut *self.open, &signed).await?;
         let head = self.head.filter(|_| self.head_changed);
         let bits = usize::from(self.prune.is_some())
             | usize::from(head.is_some()) << 1

@@ -26,6 +26,11 @@ pub(crate) trait Work: Send + Sync + 'static {
     /// The answer, refusals included: a refusal does not disturb the others in the batch.
     type Output: Send + 'static;
 
+    /// The key that signs with it: its state is read when the transaction begins, with those of the others.
+    fn signing_key(&self) -> Option<[u8; 16]> {
+        None
+    }
+
     /// Does it. An error undoes the whole batch and goes to everyone in it.
     fn run<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, Error>>;
 }
@@ -148,7 +153,8 @@ async fn transact(
     batch: &mut [Box<dyn Job>],
     way: Way,
 ) -> Result<Ended, Error> {
-    let mut transaction = Transaction::begin(connection, way).await?;
+    let keys = batch.iter().filter_map(|job| job.signing_key()).collect();
+    let mut transaction = Transaction::begin(connection, way, &keys).await?;
     for job in batch {
         job.run(&mut transaction).await?;
     }
@@ -167,6 +173,7 @@ async fn is_outside_after_rollback(connection: &mut SqliteConnection) -> bool {
 
 /// Work of any type, with its place for the answer.
 trait Job: Send {
+    fn signing_key(&self) -> Option<[u8; 16]>;
     fn run<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), Error>>;
     fn answer(self: Box<Self>, committed: Result<(), Error>);
 }
@@ -178,6 +185,10 @@ struct Pending<W: Work> {
 }
 
 impl<W: Work> Job for Pending<W> {
+    fn signing_key(&self) -> Option<[u8; 16]> {
+        self.work.signing_key()
+    }
+
     fn run<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             self.done = Some(self.work.run(transaction).await?);
