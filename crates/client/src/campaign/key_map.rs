@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A name that begins with a quote goes to the next one, and only blanks, = or a comment may follow. A name without quotes has
-//! no # after a blank; the last = that is in no quotes ends the directory.
+//! no # at its begin or after a blank; the last = that is in no quotes ends the directory.
 
 /// Longest key map in bytes.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
@@ -64,7 +64,7 @@ fn line(number: u32, text: &str) -> Result<Option<Line<'_>>, Malformed> {
     Ok(Some(Line { number, directory, key }))
 }
 
-/// Up to a # that begins the line or follows a blank, and where the last = is; both outside of quotes, which only open where a
+/// Up to a # where a name begins or after a blank, and where the last = is; both outside of quotes, which only open where a
 /// name begins.
 fn without_comment(text: &str) -> Result<(&str, Option<usize>), Malformed> {
     let (mut is_quoted, mut begins, mut after_blank) = (false, true, true);
@@ -74,7 +74,7 @@ fn without_comment(text: &str) -> Result<(&str, Option<usize>), Malformed> {
             '"' if is_quoted => is_quoted = false,
             _ if is_quoted => {}
             '"' if begins => is_quoted = true,
-            '#' if after_blank => return Ok((text.get(..at).unwrap_or(text), equals)),
+            '#' if after_blank || begins => return Ok((text.get(..at).unwrap_or(text), equals)),
             '=' => equals = Some(at),
             _ => {}
         }
@@ -138,6 +138,7 @@ mod tests {
             ("el9 # = a", Malformed::NoEquals),
             ("= new", Malformed::Missing),
             ("el9 =", Malformed::Missing),
+            ("el9 =#new", Malformed::Missing),
             ("\"\" = new", Malformed::Missing),
             ("\"el9 = new", Malformed::Open),
             ("el9 = \"new", Malformed::Open),
