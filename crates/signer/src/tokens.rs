@@ -4,13 +4,14 @@
 //! that is down. `docs/adr/0014-pkcs11-workers.md` has the reasons.
 
 mod config;
+pub mod fuzz;
 pub(crate) mod keeper;
 mod link;
 mod refused;
 pub(crate) mod worker;
 
 use std::collections::HashMap;
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sealwright_proto::frame;
+use sealwright_proto::limits::TOKEN_FRAME_BYTES_MAX;
 use sealwright_proto::names::TokenName;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::token_v1::from_worker::Response;
@@ -216,11 +218,17 @@ impl Token {
             self.state().waiting.remove(&id);
         })?;
         match answered.recv_timeout(allowed) {
-            Ok(Ok(Response::Failure(failure))) => Err(self.fault_of(&failure)),
-            Ok(answer) => answer,
+            Ok(answer) => self.answer(answer),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 Err(self.missed_deadline(number, allowed))
             }
+        }
+    }
+
+    fn answer(&self, answer: Result<Response, Fault>) -> Result<Response, Fault> {
+        match answer? {
+            Response::Failure(failure) => Err(self.fault_of(&failure)),
+            answer @ (Response::Started(_) | Response::Signature(_) | Response::Key(_)) => Ok(answer),
         }
     }
 
@@ -295,11 +303,16 @@ impl Token {
             state.worker = Some(Worker { number, socket, stage: Stage::Idle });
             self.changed.notify_all();
         }
+        self.listen(number, &mut socket);
+    }
+
+    /// What this worker says, to its end.
+    fn listen(&self, number: u64, socket: &mut impl Read) {
         loop {
-            match frame::read::<FromWorker>(&mut socket) {
+            match frame::read_within::<FromWorker>(socket, TOKEN_FRAME_BYTES_MAX) {
                 Ok(Some((message, _))) => {
                     if self.hear(number, message) == Heard::NoMore {
-                        return wait_for_end(&mut socket);
+                        return wait_for_end(socket);
                     }
                 }
                 Ok(None) | Err(frame::Error::Truncated) => return self.ended(number),
@@ -334,9 +347,10 @@ impl Token {
             (0, Some(Response::Started(started))) => {
                 tracing::info!(backend = %self.name(), worker = number, is = started.token, "the token is ready");
                 let mut state = self.state();
-                state.down = None;
+                // One that has failed, or was followed by another, is not ready whatever it says.
                 if let Some(worker) = state.worker.as_mut().filter(|worker| worker.number == number) {
                     worker.stage = Stage::Ready;
+                    state.down = None;
                 }
                 self.changed.notify_all();
                 Heard::Understood
@@ -446,8 +460,8 @@ fn printable(text: &str) -> String {
 }
 
 /// A worker that is not used, and not started anew either.
-fn wait_for_end(socket: &mut UnixStream) {
-    while let Ok(Some(_)) = frame::read::<FromWorker>(socket) {}
+fn wait_for_end(socket: &mut impl Read) {
+    while let Ok(Some(_)) = frame::read_within::<FromWorker>(socket, TOKEN_FRAME_BYTES_MAX) {}
 }
 
 fn attend(keeper: &Keeper, tokens: &[Arc<Token>]) {

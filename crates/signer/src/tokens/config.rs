@@ -58,7 +58,7 @@ pub(crate) struct Settings {
 
 /// Why it cannot be used.
 #[derive(Debug, thiserror::Error)]
-enum Wrong {
+pub(super) enum Wrong {
     #[error("{}", one_line(.0))]
     Syntax(#[from] toml::de::Error),
     #[error("it is not UTF-8")]
@@ -86,22 +86,22 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
-    name: String,
-    module: PathBuf,
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) module: PathBuf,
     #[serde(default)]
-    label: String,
+    pub(super) label: String,
     #[serde(default)]
-    serial: String,
-    pin_file: PathBuf,
-    sessions_max: Option<u32>,
-    deadline_ms: Option<u64>,
+    pub(super) serial: String,
+    pub(super) pin_file: PathBuf,
+    pub(super) sessions_max: Option<u32>,
+    pub(super) deadline_ms: Option<u64>,
     #[serde(default)]
-    paths: Vec<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
     #[serde(default)]
-    network: bool,
+    pub(super) network: bool,
     #[serde(default)]
-    environment: BTreeMap<String, String>,
+    pub(super) environment: BTreeMap<String, String>,
 }
 
 /// The tokens that the directory of the root key names; none without the file.
@@ -117,7 +117,7 @@ pub(crate) fn read(directory: &Path) -> Result<Vec<Settings>, Error> {
     entries.into_iter().map(|(name, entry)| complete(directory, name, entry)).collect()
 }
 
-fn parse(bytes: &[u8]) -> Result<Vec<(TokenName, Entry)>, Wrong> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Vec<(TokenName, Entry)>, Wrong> {
     let text = core::str::from_utf8(bytes).map_err(|_| Wrong::NotText)?;
     let file: File = toml::from_str(text)?;
     if file.token.len() > TOKENS_MAX {

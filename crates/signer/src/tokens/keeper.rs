@@ -175,10 +175,11 @@ impl Shared {
 }
 
 /// The next request of the signer; `None` when it has gone, or says what we do not know.
-fn receive(socket: &OwnedFd) -> std::io::Result<Option<to_keeper::Request>> {
+pub(super) fn receive(socket: &OwnedFd) -> std::io::Result<Option<to_keeper::Request>> {
     let mut packet = vec![0; PACKET_BYTES_MAX];
     let len = loop {
-        match rustix::net::recv(socket, packet.as_mut_slice(), RecvFlags::empty()) {
+        // With this flag the length is that of a packet which is too long, too, and nothing of it is read.
+        match rustix::net::recv(socket, packet.as_mut_slice(), RecvFlags::TRUNC) {
             Err(rustix::io::Errno::INTR) => {}
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             received => break received?.1,

@@ -204,3 +204,58 @@ fn the_keeper_takes_no_message_that_is_too_long() {
     let keep = to_keeper::Request::Keep(Keep { tokens: vec![kept] });
     assert!(bench.token.keeper.send(keep).is_err());
 }
+
+/// The message of a new worker, and bytes that make it longer than any.
+#[test]
+fn a_new_worker_comes_with_exactly_one_socket_in_a_packet_that_was_read_whole() {
+    let message = sealwright_proto::token_v1::NewWorker { token: 1, worker: 7 };
+    let packet = prost::Message::encode_to_vec(&message);
+    assert_eq!(fuzz::heard_of_keeper(&packet, 1), Some((1, 7)));
+    for descriptors in [0, 2, 3] {
+        assert_eq!(fuzz::heard_of_keeper(&packet, descriptors), None, "{descriptors}");
+    }
+    // A field that nobody knows, of 80 bytes.
+    let long = [packet.as_slice(), &[0x4a, 80], &[0; 80]].concat();
+    assert_eq!(fuzz::heard_of_keeper(&long, 1), None);
+}
+
+fn said(messages: Vec<FromWorker>) -> Vec<u8> {
+    messages.iter().flat_map(|message| frame::encode(message).unwrap()).collect()
+}
+
+#[test]
+fn a_worker_that_has_failed_is_not_ready_whatever_it_says_afterwards() {
+    let directory = tempfile::tempdir().unwrap();
+    let failure = WorkerFailure { kind: Failed::Refused.into(), message: "no module".to_owned() };
+    let messages = [Response::Failure(failure), Response::Started(Started { token: "t".to_owned() })];
+    let messages = messages.map(|response| FromWorker { id: 0, response: Some(response) });
+    let report = fuzz::heard_of_worker(directory.path(), &said(messages.to_vec()), &[1]).unwrap();
+    assert_eq!(report.down.unwrap().code, Code::TokenRefused);
+    assert_eq!(report.answers[0].given.as_ref().unwrap_err().code, Code::TokenRefused);
+}
+
+#[test]
+fn a_worker_that_sends_a_frame_above_its_limit_is_killed_and_who_waits_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let answer = |bytes: usize| {
+        let response = Some(Response::Signature(vec![7; bytes]));
+        let said = said(vec![FromWorker { id: 1, response }]);
+        fuzz::heard_of_worker(directory.path(), &said, &[1]).unwrap()
+    };
+    assert!(answer(TOKEN_FRAME_BYTES_MAX - 16).answers[0].given.is_ok());
+    let report = answer(TOKEN_FRAME_BYTES_MAX);
+    assert!(report.killed);
+    assert_eq!(report.answers[0].given.as_ref().unwrap_err().code, Code::TokenGone);
+}
+
+#[test]
+fn a_worker_starts_with_its_whole_pin_or_not_at_all() {
+    let first = |pin_bytes: usize, sent: usize| {
+        let start = Start { pin_bytes: u32::try_from(pin_bytes).unwrap(), ..Start::default() };
+        let message = ToWorker { id: 0, request: Some(Request::Start(start)) };
+        let bytes = [frame::encode(&message).unwrap(), vec![b'1'; sent]].concat();
+        fuzz::first_of_worker(&bytes).map(|(_, pin)| pin.len())
+    };
+    assert_eq!(first(1024, 1024), Some(1024));
+    assert_eq!((first(4, 3), first(1025, 1025)), (None, None));
+}
