@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::salt::Salt;
-use sealwright_crypto::openpgp::verify::{Verified, verify};
+use sealwright_crypto::openpgp::verify::{Verified, verify_kind};
 use sealwright_formats::prepared::{Item, Output};
 use sealwright_formats::splice::Layout;
 use sealwright_proto::convert::group::LoggedSignature;
@@ -93,7 +93,9 @@ impl Signer {
                 state: "it has another salt than the one hashed".to_owned(),
             });
         }
-        let outcome = verify(&packet, &item.content, &self.keyring, now().saturating_add(CLOCK_SKEW_S_MAX));
+        let kind = item.purpose.data_kind();
+        let outcome =
+            verify_kind(kind, &packet, &item.content, &self.keyring, now().saturating_add(CLOCK_SKEW_S_MAX));
         let (state, detail) = (outcome.state, outcome.detail);
         outcome.verified.ok_or_else(|| Error::SignatureRefused {
             state: detail
