@@ -106,7 +106,8 @@ fn signed_again(signed: &Vec<u8>, text: Digest, key: &Certificate) {
     let growth = again.len().saturating_sub(signed.len());
     assert!(u64::try_from(growth).unwrap() <= prepared.plan.room(longest, Layout::Tight).growth_max);
     assert_eq!(text_of(&again).unwrap(), text, "signing again changed the text");
-    let [before, after] = [signed, &again].map(|file| Cleartext.inspect(file, None).unwrap().signatures.len());
+    let [before, after] =
+        [signed, &again].map(|file| Cleartext.inspect(file, None).unwrap().signatures.len());
     assert_eq!((before, after), (1, 1), "a key signs once");
 }
 

@@ -227,8 +227,8 @@ fn a_disk_that_fills_while_signatures_are_made_has_room_for_the_undo_record_and_
         let (data, entry, source) = file(&disk.path(), "data");
         let beside = Beside::of(&entry, &source).unwrap();
         let (name, kind) = (BesideName::Suffix(".sig"), BesideKind::Signatures);
-        let file = BesideFile { name, kind, item: 0, len_max: 0 };
-        let sidecars = beside.stage(source, vec![file], Keep::Nothing, 3000).unwrap();
+        let wanted = BesideFile { name, kind, item: 0, len_max: 0 };
+        let sidecars = beside.stage(source, vec![wanted], Keep::Nothing, 3000).unwrap();
         disk.fill_but(0);
         let mut staged = staged.into_iter();
         // One by one and several at once: each gets what was reserved for it.

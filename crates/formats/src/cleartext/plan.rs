@@ -80,8 +80,9 @@ fn push(piece: Piece<'_>, out: &mut Vec<u8>) {
 fn frame(packets: &[SignaturePacket]) -> (Vec<u8>, Vec<u8>) {
     let mut hashes: Vec<String> = Vec::new();
     for packet in packets.iter().filter(|packet| packet.version() < 6) {
-        let name = packet.hash_name();
-        if !hashes.contains(&name) {
+        // gpg wants capitals. A hash that has no name is one that nobody checks.
+        let name = packet.hash_name().to_ascii_uppercase();
+        if !name.contains(' ') && !hashes.contains(&name) {
             hashes.push(name);
         }
     }

@@ -6,7 +6,7 @@ use sealwright_crypto::digest::Hasher;
 use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 
-use crate::cleartext::text::{BLANKS_MAX, Canonical};
+use crate::cleartext::text::{Canonical, LINE_READ_BYTES_MAX};
 use crate::cleartext::{BEGIN, ESCAPES_MAX};
 use crate::error::Error;
 use crate::source::{CHUNK_BYTES, ReadAt, for_each_chunk};
@@ -96,7 +96,7 @@ impl Signed {
     /// The text in its canonical form, fed to these hashes.
     ///
     /// # Errors
-    /// It cannot be read, or has more blanks in a row than anybody writes.
+    /// It cannot be read, or a line is longer than anybody writes.
     pub(super) fn hash(&self, source: &dyn ReadAt, hashers: Vec<Hasher>) -> Result<Canonical, Error> {
         let mut text = Canonical::new(hashers);
         let mut body = Body::new(self.head_len);
@@ -108,8 +108,8 @@ impl Signed {
             });
         })
         .map_err(|source| Error::Read { offset: self.head_len, source })?;
-        if text.has_too_many_blanks() {
-            let reason = format!("more than {BLANKS_MAX} blanks in a row, inside of a line");
+        if text.is_too_long() {
+            let reason = format!("a line has more than {LINE_READ_BYTES_MAX} bytes");
             return Err(malformed(self.head_len, reason));
         }
         Ok(text)

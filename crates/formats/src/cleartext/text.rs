@@ -10,8 +10,8 @@
 
 use sealwright_crypto::digest::Hasher;
 
-/// Longest run of blanks inside of a line that is read, in bytes: whether it counts shows only at its end.
-pub(super) const BLANKS_MAX: usize = 64 << 10;
+/// Longest line that is read, in bytes: whether blanks in it count shows only when something follows.
+pub(super) const LINE_READ_BYTES_MAX: usize = 1 << 20;
 /// Bytes that are collected before they are hashed.
 const BATCH_BYTES: usize = 64 << 10;
 const FROM: &[u8] = b"From ";
@@ -90,7 +90,6 @@ pub(super) struct Canonical {
     ended: bool,
     line_len: u64,
     longest_line: u64,
-    too_many_blanks: bool,
     lone_cr: bool,
     zero: bool,
 }
@@ -104,7 +103,6 @@ impl Canonical {
             ended: false,
             line_len: 0,
             longest_line: 0,
-            too_many_blanks: false,
             lone_cr: false,
             zero: false,
         }
@@ -140,9 +138,9 @@ impl Canonical {
         self.longest_line.max(self.line_len)
     }
 
-    /// A run of blanks was longer than [`BLANKS_MAX`]: the hash is worth nothing.
-    pub(super) const fn has_too_many_blanks(&self) -> bool {
-        self.too_many_blanks
+    /// A line was longer than [`LINE_READ_BYTES_MAX`]: the hash is worth nothing.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.longest_line() > u64::try_from(LINE_READ_BYTES_MAX).unwrap_or(u64::MAX)
     }
 
     /// A CR is not before an LF: gpg takes it for text or a blank, Sequoia for the end of a line.
@@ -167,11 +165,8 @@ impl Canonical {
             self.push(&before);
             self.push(text);
         }
-        if self.blanks.len().saturating_add(blanks.len()) > BLANKS_MAX {
-            self.too_many_blanks = true;
-            self.blanks.clear();
-        }
-        self.blanks.extend(blanks.iter().take(BLANKS_MAX));
+        let room = LINE_READ_BYTES_MAX.saturating_sub(self.blanks.len());
+        self.blanks.extend(blanks.iter().take(room));
     }
 
     fn end_line(&mut self) {
@@ -276,8 +271,10 @@ mod tests {
             assert!(read(b"a\0b", step).has_zero() && !read(b"ab", step).has_zero());
             assert_eq!(read(b"abc\nabcde\nab", step).longest_line(), 5);
         }
-        let blanks = |count| [vec![b' '; count], b"a".to_vec()].concat();
-        assert!(!read(&blanks(BLANKS_MAX), 1000).has_too_many_blanks());
-        assert!(read(&blanks(BLANKS_MAX + 1), 1000).has_too_many_blanks());
+        let line = |blanks| [vec![b' '; blanks], b"a\n".to_vec()].concat();
+        for step in [1, 1000, usize::MAX] {
+            assert!(!read(&line(LINE_READ_BYTES_MAX - 1), step).is_too_long());
+            assert!(read(&line(LINE_READ_BYTES_MAX), step).is_too_long());
+        }
     }
 }
