@@ -10,7 +10,7 @@ use std::path::Path;
 
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::{Digest, Hasher};
-use sealwright_formats::prepared::NewContent;
+use sealwright_formats::prepared::{BesideName, NewContent};
 use sealwright_formats::source::ReadAt as _;
 
 use crate::apply::sidecar::{Beside, SIGNATURE_FILE, StagedSidecar, StagedSidecars, length_of};
@@ -79,32 +79,32 @@ impl Sidecars {
         self.source.check_unchanged()?;
         for filled in &self.files {
             if self.beside.digest(&filled.staged.file)? != filled.staged.before {
-                return Err(self.changed(filled));
+                return Err(self.beside.changed(filled.staged.file.name));
             }
         }
-        let mut switched = Vec::new();
+        self.switch_all()
+    }
+
+    /// One after the other; if one fails, those before it are put back.
+    fn switch_all(&mut self) -> Result<(), Error> {
         let last = self.files.len().saturating_sub(1);
+        let mut switched = Vec::new();
         let mut failed = None;
         for (number, filled) in self.files.iter_mut().enumerate() {
             match filled.switch(&self.beside, number == last) {
-                Ok(Some(how)) => switched.push(how),
-                Ok(None) => {
-                    failed = Some(None);
-                    break;
-                }
+                Ok(how) => switched.push(how),
                 Err(error) => {
-                    failed = Some(Some(error));
+                    failed = Some(error);
                     break;
                 }
             }
         }
         let Some(error) = failed else { return Ok(()) };
-        let taken = self.files.get(switched.len()).map(|filled| self.changed(filled));
         for (filled, how) in self.files.iter_mut().zip(switched).rev() {
             let name = self.beside.with(filled.staged.file.name);
             filled.staged.temporary.switch_back(&name, how)?;
         }
-        Err(error.or(taken).unwrap_or(Error::Internal("a name was lost")))
+        Err(error)
     }
 
     pub(in crate::apply) fn directory(&self) -> (&OwnedFd, &Path) {
@@ -145,12 +145,6 @@ impl Sidecars {
         };
         self.files.iter().map(held).fold(0, u64::saturating_add)
     }
-
-    fn changed(&self, filled: &Filled) -> Error {
-        let source = Error::Changed { what: "it is another than when the signature was asked for" };
-        let path = self.beside.path(filled.staged.file.name);
-        Error::Beside { what: SIGNATURE_FILE, path, source: Box::new(source) }
-    }
 }
 
 impl Filled {
@@ -175,23 +169,121 @@ impl Filled {
         Ok((len, hasher.finish()))
     }
 
-    /// Gives it its name; `None` if something has taken it.
-    fn switch(&mut self, beside: &Beside, is_last: bool) -> Result<Option<Switched>, Error> {
+    /// Gives it its name. What has the name of the last one goes at once, that of the others when all have theirs.
+    fn switch(&mut self, beside: &Beside, is_last: bool) -> Result<Switched, Error> {
         let name = beside.with(self.staged.file.name);
         let temporary = &mut self.staged.temporary;
         if self.staged.before.is_none() {
-            return Ok(temporary.rename_to_new(&name)?.then_some(Switched::New));
+            let is_free = temporary.rename_to_new(&name)?;
+            return if is_free { Ok(Switched::New) } else { Err(beside.changed(self.staged.file.name)) };
         }
         if is_last {
-            temporary.rename(&name)?;
-            return Ok(Some(Switched::Over));
+            return temporary.rename(&name).map(|()| Switched::Over);
         }
-        temporary.exchange(&name).map(Some)
+        temporary.exchange(&name)
     }
 }
 
 impl Beside {
     fn dir_path(&self) -> &Path {
         &self.dir_path
+    }
+
+    fn changed(&self, name: BesideName) -> Error {
+        let source = Error::Changed { what: "it is another than when the signature was asked for" };
+        Error::Beside { what: SIGNATURE_FILE, path: self.path(name), source: Box::new(source) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+
+    use sealwright_formats::prepared::{BesideFile, BesideKind};
+
+    use super::*;
+    use crate::apply::sidecar::Keep;
+    use crate::source::{Entry, Place};
+
+    /// A detached signature: of a version 3 key, the shortest.
+    fn old() -> Vec<u8> {
+        let mut body = vec![3, 5, 0, 0, 0, 0, 1];
+        body.extend([7; 8]);
+        body.extend([1, 8, 0xaa, 0xbb, 0, 1, 1]);
+        [vec![0x88, u8::try_from(body.len()).unwrap()], body].concat()
+    }
+
+    fn staged(dir: &Path) -> Sidecars {
+        let shown = dir.join("Release");
+        fs::write(&shown, "text\n").unwrap();
+        let entry = Entry { shown, place: Place::Named };
+        let source = Arc::new(SourceFile::open(&entry).unwrap());
+        let file = |name| BesideFile { name, kind: BesideKind::Signatures, item: 0, len_max: 0 };
+        let files = vec![file(BesideName::Suffix(".gpg")), file(BesideName::Whole("InRelease"))];
+        let beside = Beside::of(&entry, &source).unwrap();
+        let contents = vec![NewContent::Bytes(b"one".to_vec()), NewContent::Bytes(b"two".to_vec())];
+        let mut made = beside.stage(source, files, Keep::Nothing, 100).unwrap().filled(contents).unwrap();
+        made.write().unwrap();
+        made
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn if_the_second_name_is_taken_the_first_is_as_before() {
+        for before in [Some(old()), None] {
+            let dir = tempfile::tempdir().unwrap();
+            let first = dir.path().join("Release.gpg");
+            if let Some(bytes) = &before {
+                fs::write(&first, bytes).unwrap();
+            }
+            let mut made = staged(dir.path());
+            // After the last look, so that only the rename can notice.
+            fs::write(dir.path().join("InRelease"), "another's").unwrap();
+            assert!(made.switch_all().is_err());
+            drop(made);
+            assert_eq!(fs::read(&first).ok(), before);
+            assert_eq!(fs::read(dir.path().join("InRelease")).unwrap(), b"another's");
+            let left = if before.is_some() { 3 } else { 2 };
+            assert_eq!(names(dir.path()).len(), left, "{:?}", names(dir.path()));
+        }
+    }
+
+    #[test]
+    fn both_get_their_names_and_nothing_else_stays() {
+        for before in [Some(old()), None] {
+            let dir = tempfile::tempdir().unwrap();
+            for name in ["Release.gpg", "InRelease"] {
+                if let Some(bytes) = &before {
+                    fs::write(dir.path().join(name), bytes).unwrap();
+                }
+            }
+            let mut made = staged(dir.path());
+            made.rename().unwrap();
+            made.read_back().unwrap();
+            drop(made);
+            assert_eq!(names(dir.path()), ["InRelease", "Release", "Release.gpg"]);
+            assert_eq!(fs::read(dir.path().join("InRelease")).unwrap(), b"two");
+        }
+    }
+
+    #[test]
+    fn a_signature_file_that_changed_meanwhile_stops_all() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("InRelease"), old()).unwrap();
+        let mut made = staged(dir.path());
+        fs::write(dir.path().join("InRelease"), [old(), old()].concat()).unwrap();
+        assert!(made.rename().is_err());
+        drop(made);
+        assert_eq!(names(dir.path()), ["InRelease", "Release"]);
+        assert_eq!(fs::read(dir.path().join("InRelease")).unwrap(), [old(), old()].concat());
     }
 }
