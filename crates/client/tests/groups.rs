@@ -22,7 +22,7 @@ use sealwright_client::apply::sidecar::{Beside, Keep};
 use sealwright_client::apply::{HardLinks, Policy, Staged, Target, Writing};
 use sealwright_client::source::file::SourceFile;
 use sealwright_client::source::{Entry, Place};
-use sealwright_formats::prepared::Room;
+use sealwright_formats::prepared::{BesideFile, BesideKind, BesideName, NewContent, Room};
 use sealwright_formats::splice::{Edit, Edits};
 
 /// Names the folder, in the process that strace watches.
@@ -89,8 +89,11 @@ fn the_group_that_strace_watches() {
             let source = Arc::new(SourceFile::open_locked(&entry).unwrap());
             if what == SIGNATURE_FILES {
                 let beside = Beside::of(&entry, &source).unwrap();
-                let staged = beside.stage(source, ".sig".to_owned(), Keep::Nothing, 100).unwrap();
-                jobs.push(Job::Sidecar(Box::new(staged.filled(".sig", vec![9; 100]).unwrap())));
+                let (name, kind) = (BesideName::Suffix(".sig"), BesideKind::Signatures);
+                let file = BesideFile { name, kind, item: 0, len_max: 0 };
+                let staged = beside.stage(source, vec![file], Keep::Nothing, 100).unwrap();
+                let content = vec![NewContent::Bytes(vec![9; 100])];
+                jobs.push(Job::Sidecars(Box::new(staged.filled(content).unwrap())));
                 continue;
             }
             let target = Target::replacing(&source);
