@@ -37,8 +37,12 @@ pub fn default_jobs() -> usize {
 /// Files that are read and hashed at once: twice the cores, so that they are busy while some wait for the disk.
 #[must_use]
 pub fn hash_threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.saturating_mul(2).clamp(4, JOBS_MAX)
+    cores().saturating_mul(2).clamp(4, JOBS_MAX)
+}
+
+/// Processors that we may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Whether a stop was asked for: once, files for which a signature was asked are finished; twice, nothing is waited
@@ -94,6 +98,12 @@ impl Stop {
     #[must_use]
     pub fn is_asked(&self) -> bool {
         *self.level.borrow() > 0
+    }
+
+    /// Whether both are asked for by the same means, and end the same.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.patience == other.patience && self.level.same_channel(&other.level)
     }
 
     /// Waits until a stop is asked for.
