@@ -25,7 +25,7 @@ const DESCRIPTORS_OF_OTHERS: usize = 16;
 /// Files in hand at once at most: each holds three descriptors and, while it is hashed, a buffer.
 pub const JOBS_MAX: usize = 256;
 /// Files in hand at once if nobody says another number.
-const JOBS_DEFAULT: usize = 64;
+const JOBS_DEFAULT: usize = 96;
 
 /// What `--jobs` is when it is not given: so many that server and disk get groups of files, whatever they wait for.
 /// Reading and hashing has places of its own.
