@@ -25,7 +25,7 @@ const DESCRIPTORS_OF_OTHERS: usize = 16;
 /// Files in hand at once at most: each holds three descriptors and, while it is hashed, a buffer.
 pub const JOBS_MAX: usize = 256;
 /// Files in hand at once if nobody says another number.
-const JOBS_DEFAULT: usize = 64;
+const JOBS_DEFAULT: usize = 96;
 
 /// What `--jobs` is when it is not given: so many that server and disk get groups of files, whatever they wait for.
 /// Reading and hashing has places of its own.
@@ -37,8 +37,12 @@ pub fn default_jobs() -> usize {
 /// Files that are read and hashed at once: twice the cores, so that they are busy while some wait for the disk.
 #[must_use]
 pub fn hash_threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    cores.saturating_mul(2).clamp(4, JOBS_MAX)
+    cores().saturating_mul(2).clamp(4, JOBS_MAX)
+}
+
+/// Processors that we may use.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Whether a stop was asked for: once, files for which a signature was asked are finished; twice, nothing is waited
@@ -94,6 +98,12 @@ impl Stop {
     #[must_use]
     pub fn is_asked(&self) -> bool {
         *self.level.borrow() > 0
+    }
+
+    /// Whether both are asked for by the same means, and end the same.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.patience == other.patience && self.level.same_channel(&other.level)
     }
 
     /// Waits until a stop is asked for.

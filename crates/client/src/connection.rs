@@ -65,10 +65,32 @@ pub struct Group {
     pub name: String,
     /// Size of the file in bytes, for the log.
     pub size: u64,
-    /// The things to sign, at most [`limits::ITEMS_PER_GROUP_MAX`].
+    /// The things to sign, at most [`limits::ITEMS_PER_GROUP_MAX`], with those of [`Self::more`].
     pub items: Vec<ToBeSigned>,
+    /// Further files of the same group, whose items come after these.
+    pub more: Vec<OneFile>,
     /// Ask for a random salt in each signature, so that two of one second differ.
     pub salt: bool,
+}
+
+/// A further file of a group.
+#[derive(Clone, Debug)]
+pub struct OneFile {
+    /// As [`Group::name`].
+    pub name: String,
+    /// As [`Group::size`].
+    pub size: u64,
+    /// As [`Group::items`].
+    pub items: Vec<ToBeSigned>,
+}
+
+impl Group {
+    /// Items of all files.
+    #[must_use]
+    pub fn items_len(&self) -> usize {
+        let more = self.more.iter().map(|file| file.items.len());
+        more.fold(self.items.len(), usize::saturating_add)
+    }
 }
 
 /// The answer to a group.
@@ -183,7 +205,7 @@ impl Connection {
             sent_bytes = sent_bytes.saturating_add(len);
             let outcome = self.attempt(&message, id.into_bytes(), left.saturating_add(GRACE), asked).await;
             let outcome = outcome
-                .and_then(|(result, server)| results(result, group.items.len()).map(|items| (items, server)));
+                .and_then(|(result, server)| results(result, group.items_len()).map(|items| (items, server)));
             let again = match &outcome {
                 Ok((items, _)) => retry_of_items(items),
                 Err(error) => retry_of(error),
@@ -245,21 +267,35 @@ fn refusal_of_group(result: v1::SignGroupResult) -> Result<v1::SignGroupResult, 
 }
 
 fn to_request(group: &Group, id: uuid::Uuid) -> Result<group::Group, Error> {
-    let mut name = group.name.replace(['/', '\0'], "_");
-    let mut end = limits::FILE_NAME_BYTES_MAX.min(name.len());
-    while !name.is_char_boundary(end) {
-        end = end.saturating_sub(1);
+    let (mut artefact, mut artefacts) = (claim(&group.name, group.size), Vec::new());
+    let mut items = group.items.clone();
+    if !group.more.is_empty() {
+        artefacts.resize(items.len(), std::mem::take(&mut artefact));
+        for file in &group.more {
+            items.extend(file.items.iter().cloned());
+            artefacts.resize(items.len(), claim(&file.name, file.size));
+        }
     }
-    name.truncate(end);
     Ok(group::Group {
         request_id: RequestId::parse(id.as_bytes())?,
         key: KeyReference::parse(&group.key)?,
         priority: group.priority,
         deadline_ms: limits::DEADLINE_MS_DEFAULT,
-        artefact: Artefact { name, size: group.size },
-        items: group.items.clone(),
+        artefact,
+        artefacts,
+        items,
         salt: group.salt,
     })
+}
+
+fn claim(name: &str, size: u64) -> Artefact {
+    let mut name = name.replace(['/', '\0'], "_");
+    let mut end = limits::FILE_NAME_BYTES_MAX.min(name.len());
+    while !name.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    name.truncate(end);
+    Artefact { name, size }
 }
 
 /// Parses an answer: as many results as there were items, each whole.
@@ -334,6 +370,7 @@ mod tests {
             name: "ä".repeat(300),
             size: u64::MAX,
             items: vec![item.clone(), item],
+            more: Vec::new(),
             salt: true,
         };
         let message = to_request(&group, uuid::Uuid::now_v7()).unwrap().to_wire();

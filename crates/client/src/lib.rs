@@ -23,6 +23,7 @@ mod detect;
 pub mod error;
 pub mod import;
 pub mod inspect;
+mod lane;
 pub mod look;
 pub mod shown;
 pub mod sign;

@@ -5,6 +5,7 @@ mod beside;
 mod course;
 pub mod detached;
 pub(crate) mod finish;
+mod gather;
 pub(crate) mod links;
 mod salts;
 
@@ -33,8 +34,10 @@ use crate::committer::Committer;
 use crate::connection::{Connection, Group, Key, KeyState, Priority};
 use crate::detect;
 use crate::error::Error;
+use crate::lane::Lane;
 use crate::shown::shown;
 use crate::sign::finish::Ready;
+use crate::sign::gather::Gather;
 use crate::sign::links::Links;
 use crate::sign::salts::{Reserve, Ticket, ticket_of};
 use crate::source::file::{SourceFile, Until};
@@ -80,8 +83,11 @@ pub struct Signer {
     links: Links,
     reserve: Reserve,
     course: Option<Arc<Course>>,
-    /// Places for threads that read and hash.
-    hashing: Semaphore,
+    /// Reads and hashes.
+    hashing: Lane,
+    /// Checks signatures: not behind files that are read for seconds.
+    checking: Lane,
+    gather: Arc<Gather>,
 }
 
 /// What a file is to the call that it is part of.
@@ -217,6 +223,7 @@ impl Signer {
         }
         let keyring = trust::of(certificate.clone());
         Ok(Self {
+            gather: Gather::new(connection.clone()),
             connection,
             key,
             certificate,
@@ -228,7 +235,8 @@ impl Signer {
             links: Links::default(),
             reserve: Reserve::default(),
             course: None,
-            hashing: Semaphore::new(batch::hash_threads()),
+            hashing: Lane::new(batch::hash_threads()),
+            checking: Lane::new(batch::cores()),
         })
     }
 
@@ -296,13 +304,11 @@ impl Signer {
         let tickets = self.take_tickets().await?;
         let salts: Vec<Salt> = tickets.iter().map(Ticket::salt).collect();
         let (this, its_entry, stop) = (Arc::clone(self), entry.clone(), part.stop.cloned());
-        let hashing = self.hashing.acquire().await.map_err(|_| Error::Stopped)?;
-        let (step, learnt) = blocking(move || {
+        let prepare = move || {
             let mut learnt = Trail::default();
             (this.prepare(&its_entry, &salts, &mut learnt, stop), learnt)
-        })
-        .await?;
-        drop(hashing);
+        };
+        let (step, learnt) = self.hashing.run(prepare).await?;
         *trail = learnt;
         let mut pending = match step {
             Ok(Step::Ask(pending)) if !part.stop.is_some_and(Stop::is_asked) => pending,
@@ -316,17 +322,21 @@ impl Signer {
         };
         let name = entry.shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let group = self.group(&pending.prepared, &tickets, name, trail.size);
-        let id = match (&self.course, pending.kept.take()) {
-            (Some(course), Some(kept)) => course.ask(kept, part.stop).await?,
-            (_, _) => uuid::Uuid::now_v7(),
+        let answer = match (&self.course, pending.kept.take(), part.stop) {
+            // Under an id of its own, which stands in the journal.
+            (Some(course), Some(kept), stop) => {
+                let id = course.ask(kept, stop).await?;
+                self.connection.sign_as(id, &group, stop).await?
+            }
+            (_, _, Some(stop)) => self.gather.ask(group, stop.clone()).await?,
+            (_, _, None) => self.connection.sign(&group).await?,
         };
-        let answer = self.connection.sign_as(id, &group, part.stop).await?;
         trail.sent_bytes = answer.sent_bytes;
         trail.request_id = Some(answer.request_id.clone());
         trail.server.clone_from(&answer.server);
         let target = pending.target.clone();
         let this = Arc::clone(self);
-        let ready = blocking(move || this.finish(pending, answer)).await??;
+        let ready = self.checking.run(move || this.finish(pending, answer)).await??;
         drop(permit);
         let Ready { job, log_indexes, notes } = ready;
         trail.notes.extend(notes);
@@ -360,6 +370,7 @@ impl Signer {
             name,
             size,
             items: prepared.items.iter().map(item).collect(),
+            more: Vec::new(),
             salt: self.request.salt,
         }
     }

@@ -118,6 +118,8 @@ struct Lister {
     listing: Listing,
     /// Real paths seen, so that a file named twice is signed once.
     seen: HashSet<PathBuf>,
+    /// Real paths of directories of names.
+    real_parents: HashMap<PathBuf, PathBuf>,
     /// Group of each inode with more than one name in this call.
     by_inode: HashMap<(u64, u64), usize>,
 }
@@ -125,7 +127,29 @@ struct Lister {
 impl Lister {
     fn named(&mut self, path: &Path, inode: Option<(u64, u64)>) {
         let entry = Entry { shown: path.to_owned(), place: Place::Named };
-        self.push(entry, path.canonicalize().ok(), inode);
+        let real = self.real(path);
+        self.push(entry, real, inode);
+    }
+
+    /// The real path. Of a name that is no link itself, as most are, only that of its directory has to be found out, once
+    /// for all names in it.
+    fn real(&mut self, path: &Path) -> Option<PathBuf> {
+        let plain = || {
+            let (parent, name) = (path.parent()?, path.file_name()?);
+            let meta = path.symlink_metadata().ok()?;
+            // Not with a slash behind it, which the kernel looks through.
+            let is_plain = meta.is_file() && path.as_os_str().as_bytes().ends_with(name.as_bytes());
+            is_plain.then_some((parent, name))
+        };
+        let Some((parent, name)) = plain() else { return path.canonicalize().ok() };
+        if let Some(real) = self.real_parents.get(parent) {
+            return Some(real.join(name));
+        }
+        let named = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let real = named.canonicalize().ok()?;
+        let found = real.join(name);
+        self.real_parents.insert(parent.to_owned(), real);
+        Some(found)
     }
 
     fn push(&mut self, entry: Entry, real: Option<PathBuf>, inode: Option<(u64, u64)>) {

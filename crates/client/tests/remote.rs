@@ -43,6 +43,7 @@ fn group() -> Group {
         name: "a.rpm".to_owned(),
         size: 1,
         items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None }],
+        more: Vec::new(),
         salt: false,
     }
 }

@@ -137,7 +137,8 @@ async fn a_wrong_answer_never_reaches_the_file() {
             | Fault::Silent
             | Fault::OtherSalt
             | Fault::TicketsOnce
-            | Fault::NoTicket => false,
+            | Fault::NoTicket
+            | Fault::Several(_) => false,
         };
         assert!(expected, "{fault:?}: {error}");
         assert_eq!(fs::read(&path).unwrap(), before, "{fault:?}");
@@ -348,6 +349,66 @@ async fn in_a_batch_one_bad_file_does_not_stop_the_others_and_every_file_is_repo
     assert!(said("absent.rpm").unwrap().contains("no such file"));
     assert_eq!(state(&at("good.rpm")), State::Valid);
     assert!(summary.sent_bytes > 0 && summary.written_bytes > 0);
+}
+
+/// Packages of different sizes, and what is claimed of each.
+fn many(dir: &TempDir) -> (Vec<PathBuf>, Vec<(String, u64)>) {
+    let paths: Vec<PathBuf> = (0..40).map(|number| dir.path().join(format!("p{number:02}.rpm"))).collect();
+    let mut claims = Vec::new();
+    for (path, name) in paths.iter().zip(["rpm/gen_tiny-reserved4096.rpm", UNSIGNED].iter().cycle()) {
+        fs::copy(fixture_path(name), path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        claims.push((name, fs::metadata(path).unwrap().len()));
+    }
+    (paths, claims)
+}
+
+#[tokio::test]
+async fn files_that_are_ready_together_are_asked_for_together_and_each_has_its_own_signature_and_claim() {
+    let dir = tempfile::tempdir().unwrap();
+    let (paths, claims) = many(&dir);
+    let service = Service::default();
+    let (asked, claimed) = (Arc::clone(&service.asked), Arc::clone(&service.claims));
+    let (summary, _) = batch_of(service.connect().await, &paths).await;
+    assert_eq!((summary.signed, summary.failed), (40, 0));
+    assert!(paths.iter().all(|path| state(path) == State::Valid));
+    let asked = asked.lock().unwrap().len();
+    assert!(asked < 40, "{asked} groups for 40 files, of which 8 are in hand");
+    let mut claimed = claimed.lock().unwrap().clone();
+    claimed.sort();
+    assert_eq!(claimed, claims);
+}
+
+#[tokio::test]
+async fn a_group_that_is_refused_as_a_whole_for_one_of_its_items_is_asked_for_file_by_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (paths, _) = many(&dir);
+    let service = Service::failing(Fault::Several(Code::UsageNotAllowed));
+    let (summary, reports) = batch_of(service.connect().await, &paths).await;
+    assert_eq!((summary.signed, summary.failed), (40, 0), "{reports:?}");
+    // What is no item's fault is told to each file, and nothing is asked again.
+    let (paths, _) = many(&dir);
+    let service = Service::failing(Fault::Several(Code::KeyDisabled));
+    let asked = Arc::clone(&service.asked);
+    let (summary, _) = batch_of(service.connect().await, &paths).await;
+    assert_eq!(summary.signed + summary.failed, 40);
+    assert!(summary.failed > 0 && asked.lock().unwrap().len() < 40);
+}
+
+#[tokio::test]
+async fn a_group_whose_answer_was_lost_is_asked_for_again_under_its_own_id_and_no_file_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let (paths, _) = many(&dir);
+    let service = Service::failing(Fault::LostOnce);
+    let (asked, claimed) = (Arc::clone(&service.asked), Arc::clone(&service.claims));
+    let (summary, _) = batch_of(service.connect().await, &paths).await;
+    assert_eq!((summary.signed, summary.failed), (40, 0));
+    let asked = asked.lock().unwrap();
+    let ids: std::collections::BTreeSet<_> = asked.iter().map(|id| *id.as_bytes()).collect();
+    assert!(asked[1..].contains(&asked[0]), "the first group came again");
+    // Each file is in the groups of one id.
+    let claimed = claimed.lock().unwrap().len();
+    assert!(claimed > 40 && ids.len() < asked.len(), "{claimed} items in {} groups", asked.len());
 }
 
 #[tokio::test]

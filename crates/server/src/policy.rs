@@ -277,6 +277,7 @@ mod tests {
             priority: Priority::Interactive,
             deadline_ms: 1000,
             artefact: Artefact::default(),
+            artefacts: Vec::new(),
             items: vec![ToBeSigned {
                 usage: Usage::OpenPgp,
                 purpose: Purpose::Detached,

@@ -15,8 +15,8 @@ use super::peers::{Bare, Operations, Peers, openssl_speed};
 use super::plot::{Bar, Of, Plot, short};
 use super::server::Server;
 use super::trace::{Calls, calls};
-use crate::Result;
 use crate::error::Error;
+use crate::{Result, process};
 
 /// Runs of ours and of the bare operation; in turns.
 const ROUNDS: usize = 5;
@@ -37,6 +37,12 @@ struct Way<'a> {
     rounds: usize,
     runs: Vec<Run>,
     calls: Option<Calls>,
+}
+
+/// What is in it that cannot be less: measured alone, in the same turns.
+struct Beside {
+    operations: Vec<Operations>,
+    copies: Vec<Cost>,
 }
 
 /// One run.
@@ -66,8 +72,10 @@ pub(super) fn run(bench: &Bench) -> Result<Section> {
     server.import("rsa4096")?;
     let mut ways = ways(bench, &server, &peers, &set, on_xfs.as_ref());
     let mut operations = Vec::new();
+    let mut copies = Vec::new();
     for round in 0..ROUNDS {
         operations.push(bare.run("rsa4096", bench.cores, MIXED)?);
+        copies.push(copy(&set, &place)?);
         for way in ways.iter_mut().filter(|way| round < way.rounds) {
             let run = one(way, &server)?;
             way.runs.push(run);
@@ -81,7 +89,8 @@ pub(super) fn run(bench: &Bench) -> Result<Section> {
         way.calls = Some(calls(&way.command)?);
     }
     let speed = openssl_speed("rsa4096")?;
-    Ok(section(&place, &ways, &operations, speed, &set))
+    let bare = Beside { operations, copies };
+    Ok(section(&place, &ways, &bare, speed, &set))
 }
 
 fn ways<'a>(
@@ -121,6 +130,18 @@ fn one(way: &mut Way<'_>, server: &Server) -> Result<Run> {
     Ok(Run { cost, server_cpu: server.cpu() - before })
 }
 
+/// The copy that a file system without shared extents makes, and its way to the disk: by `cp` and `sync`.
+fn copy(set: &Set, place: &Path) -> Result<Cost> {
+    set.warm()?;
+    let to = place.join("mixed.copied");
+    let mut command = Command::new("sh");
+    command.args(["-c", "cp -r \"$1\" \"$2\" && sync --file-system \"$2\"", "sh"]).arg(set.folder()).arg(&to);
+    let cost = time(&mut command);
+    std::fs::remove_dir_all(&to).map_err(Error::file(&to))?;
+    process::run(Command::new("sync").arg("--file-system").arg(place))?;
+    cost
+}
+
 fn check(way: &Way<'_>, peers: &Peers) -> Result<()> {
     if way.name == "obs-sign" {
         return Ok(());
@@ -132,9 +153,11 @@ fn check(way: &Way<'_>, peers: &Peers) -> Result<()> {
     Err(Error::unexpected(format!("{}: rpm finds {good} of {} signatures good", way.name, way.set.len())))
 }
 
-fn section(place: &Path, ways: &[Way<'_>], bare: &[Operations], speed: f64, set: &Set) -> Section {
-    let bare_seconds = median(&bare.iter().map(|one| one.seconds).collect::<Vec<_>>());
-    let bare_cpu = median(&bare.iter().map(|one| one.cpu).collect::<Vec<_>>());
+fn section(place: &Path, ways: &[Way<'_>], bare: &Beside, speed: f64, set: &Set) -> Section {
+    let of = |take: fn(&Operations) -> f64| median(&bare.operations.iter().map(take).collect::<Vec<_>>());
+    let (bare_seconds, bare_cpu) = (of(|one| one.seconds), of(|one| one.cpu));
+    let of = |take: fn(&Cost) -> f64| median(&bare.copies.iter().map(take).collect::<Vec<_>>());
+    let (copy_seconds, copy_cpu) = (of(|one| one.seconds), of(|one| one.cpu));
     let count = f64::from(400_u16);
     let mut rows = Vec::new();
     for way in ways {
@@ -158,7 +181,8 @@ fn section(place: &Path, ways: &[Way<'_>], bare: &[Operations], speed: f64, set:
             of(&|calls| calls.syncs_of_files.saturating_add(calls.syncs_of_systems)),
         ]);
     }
-    rows.push(bare_row(bare_seconds, bare_cpu, count));
+    rows.push(bare_row(format!("bare aws-lc-rs, {MIXED} operations"), bare_seconds, bare_cpu, count));
+    rows.push(bare_row("cp and sync of the same files".to_owned(), copy_seconds, copy_cpu, count));
     Section {
         name: "mixed",
         text: format!(
@@ -190,13 +214,8 @@ fn section(place: &Path, ways: &[Way<'_>], bare: &[Operations], speed: f64, set:
     }
 }
 
-fn bare_row(seconds: f64, cpu: f64, count: f64) -> Vec<String> {
-    let mut row = vec![
-        format!("bare aws-lc-rs, {MIXED} operations"),
-        format!("{seconds:.2} s"),
-        short(count / seconds),
-        format!("{cpu:.2} s"),
-    ];
+fn bare_row(what: String, seconds: f64, cpu: f64, count: f64) -> Vec<String> {
+    let mut row = vec![what, format!("{seconds:.2} s"), short(count / seconds), format!("{cpu:.2} s")];
     row.extend(std::iter::repeat_n("-".to_owned(), 5));
     row
 }
@@ -235,7 +254,7 @@ fn plot(ways: &[Way<'_>], bare: f64, count: f64) -> Plot {
     Plot { title: "400 mixed packages, header-only".to_owned(), unit: "packages a second", bars }
 }
 
-fn raw(ways: &[Way<'_>], bare: &[Operations]) -> Vec<serde_json::Value> {
+fn raw(ways: &[Way<'_>], bare: &Beside) -> Vec<serde_json::Value> {
     let mut raw = Vec::new();
     for way in ways {
         raw.extend(way.runs.iter().map(|run| {
@@ -248,8 +267,10 @@ fn raw(ways: &[Way<'_>], bare: &[Operations]) -> Vec<serde_json::Value> {
             })
         }));
     }
-    raw.extend(
-        bare.iter().map(|one| json!({ "program": "bare", "seconds": one.seconds, "client_cpu_s": one.cpu })),
-    );
+    let mut beside = |program: &str, seconds: f64, cpu: f64| {
+        raw.push(json!({ "program": program, "seconds": seconds, "client_cpu_s": cpu }));
+    };
+    bare.operations.iter().for_each(|one| beside("bare", one.seconds, one.cpu));
+    bare.copies.iter().for_each(|one| beside("cp and sync", one.seconds, one.cpu));
     raw
 }

@@ -119,6 +119,7 @@ async fn ask(
             purpose: Purpose::RpmHeader.id().into(),
             content: Some(Content::Midstate(hasher.midstate().encode())),
             ticket: Vec::new(),
+            artefact: None,
         }
     });
     let group = SignGroup {

@@ -19,6 +19,11 @@ use crate::apply::{length, metadata};
 use crate::error::{Error, Kept, NotInPlace};
 use crate::source::file::SourceFile;
 
+/// The same as [`SECTOR_BYTES`], for memory; and bytes that are read at once, whole sectors.
+const SECTOR_BYTES_USIZE: usize = 512;
+const PART_BYTES: u64 = 128 << 10;
+const _: () = assert!(SECTOR_BYTES == 512 && PART_BYTES.is_multiple_of(SECTOR_BYTES));
+
 /// A file that is open for writing, and the directory for its undo record.
 #[derive(Debug)]
 pub(crate) struct InPlace {
@@ -102,13 +107,14 @@ impl InPlace {
             let end = edit.offset.saturating_add(edit.remove);
             let mut at = edit.offset.saturating_sub(edit.offset.checked_rem(SECTOR_BYTES).unwrap_or(0));
             while at < end {
-                let known = sectors.last().is_some_and(|last| last.offset >= at);
-                if !known {
-                    let sector = sector(&self.file, edits, at)
-                        .map_err(|error| Error::io("read", &source.path(), error))?;
-                    sectors.extend(sector);
+                let old = part(&self.file, edits.old_len(), at, end)
+                    .map_err(|error| Error::io("read", &source.path(), error))?;
+                for old in old.chunks(SECTOR_BYTES_USIZE) {
+                    if sectors.last().is_none_or(|last| last.offset < at) {
+                        sectors.extend(sector(old, edits, at));
+                    }
+                    at = at.saturating_add(SECTOR_BYTES);
                 }
-                at = at.saturating_add(SECTOR_BYTES);
             }
         }
         let stat = source.stat();
@@ -158,12 +164,22 @@ pub(crate) fn roll_back(file: &File, record: &Record) -> io::Result<()> {
     Ok(())
 }
 
-/// The sector at `at`, if these edits change it.
-fn sector(file: &File, edits: &Edits, at: u64) -> io::Result<Option<Sector>> {
-    let len = edits.old_len().saturating_sub(at).min(SECTOR_BYTES);
+/// Whole sectors from `at` on, to the one in which `end` lies or the end of the file, but not too many at once.
+fn part(file: &File, file_len: u64, at: u64, end: u64) -> io::Result<Vec<u8>> {
+    let end = end.checked_next_multiple_of(SECTOR_BYTES).unwrap_or(end).min(file_len);
+    let len = end.saturating_sub(at).min(PART_BYTES);
+    if len == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let mut old = vec![0; usize::try_from(len).unwrap_or_default()];
     file.read_exact_at(&mut old, at)?;
-    let mut new = old.clone();
+    Ok(old)
+}
+
+/// The sector at `at`, which is `old`, if these edits change it.
+fn sector(old: &[u8], edits: &Edits, at: u64) -> Option<Sector> {
+    let len = length(old);
+    let mut new = old.to_vec();
     for edit in edits.as_slice() {
         let from = edit.offset.max(at);
         let until = edit.offset.saturating_add(edit.remove).min(at.saturating_add(len));
@@ -177,8 +193,7 @@ fn sector(file: &File, edits: &Edits, at: u64) -> io::Result<Option<Sector>> {
             target.copy_from_slice(inserted);
         }
     }
-    let hash = sha256(&new);
-    Ok((new != old).then_some(Sector { offset: at, old, new: hash }))
+    (new != old).then(|| Sector { offset: at, old: old.to_vec(), new: sha256(&new) })
 }
 
 /// Opens what an undo record is about, as it was found when the record was written: no link on the way.

@@ -71,7 +71,7 @@ impl Replacement {
             if !room.keeps_len && reserve(file, len_max).map_err(no_space)? {
                 Content::Reserved
             } else {
-                bytes = copy::range(source.file(), file, (0, 0), source.len()).map_err(no_space)?;
+                bytes = copy::whole(source.file(), file, source.len(), room.until).map_err(no_space)?;
                 copy::zeros(file, source.len(), room.growth_max).map_err(no_space)?;
                 Content::Copied
             }

@@ -1,6 +1,7 @@
 //! What a person can do about each error.
 
 use std::io;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use sealwright_proto::status::{Code, Fault};
@@ -99,6 +100,28 @@ impl Error {
             *retry_after_ms
         } else {
             None
+        }
+    }
+
+    /// The same for another file that was asked for in the same request.
+    pub(crate) fn of_another(&self) -> Self {
+        if let Self::Server(fault) = self {
+            Self::Server(fault.clone())
+        } else if let Self::AnswerRefused { source } = self {
+            Self::AnswerRefused { source: source.clone() }
+        } else if let Self::Unreachable { tried } = self {
+            Self::Unreachable { tried: Arc::clone(tried) }
+        } else if let Self::BadAnswer { what } = self {
+            Self::BadAnswer { what }
+        } else if let Self::ConnectionLost { .. } = self {
+            // The transport's reason stands with the first of them.
+            Self::ConnectionLost { source: None }
+        } else if let Self::NotSealwright = self {
+            Self::NotSealwright
+        } else if let Self::Stopped = self {
+            Self::Stopped
+        } else {
+            Self::WithOthers
         }
     }
 

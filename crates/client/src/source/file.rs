@@ -4,7 +4,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +86,8 @@ pub struct SourceFile {
     stat: Stat,
     identity: Identity,
     notes: Vec<&'static str>,
+    /// Its first bytes, once they were looked at: much of what is asked for of a header lies in them.
+    head: OnceLock<Vec<u8>>,
     /// Whether the kernel was told that the file is read through.
     sequential: AtomicBool,
     /// Whether nobody needs its content again once it was read through.
@@ -152,6 +155,7 @@ impl SourceFile {
             stat,
             identity,
             notes: Vec::new(),
+            head: OnceLock::new(),
             sequential: AtomicBool::new(false),
             once: AtomicBool::new(false),
             brought: OnceLock::new(),
@@ -214,7 +218,15 @@ impl SourceFile {
         let len = usize::try_from(self.identity.size).unwrap_or(usize::MAX).min(max);
         let mut head = vec![0; len];
         self.read_exact_at(&mut head, 0).map_err(|error| Error::io("read", &self.path(), error))?;
+        if len <= sealwright_formats::DETECT_BYTES {
+            let _ = self.head.set(head.clone());
+        }
         Ok(head)
+    }
+
+    /// What lies in the first bytes, if they are kept.
+    fn kept(&self, len: usize, offset: u64) -> Option<&[u8]> {
+        self.head.get()?.get(usize::try_from(offset).ok()?..)?.get(..len)
     }
 
     /// All of it, if it is not longer than `max`.
@@ -276,6 +288,10 @@ impl ReadAt for SourceFile {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         if buf.len() < SEQUENTIAL_BYTES_MIN {
+            if let Some(kept) = self.kept(buf.len(), offset) {
+                buf.copy_from_slice(kept);
+                return Ok(());
+            }
             return self.file.read_exact_at(buf, offset);
         }
         if !self.sequential.swap(true, Ordering::Relaxed) {
@@ -322,6 +338,9 @@ impl ReadAt for Until<'_> {
 
 /// A named file: links are followed first, then the real directory is opened and held.
 fn open_directory_of_named(path: &Path) -> Result<(OwnedFd, PathBuf, OsString), Error> {
+    if let Some(opened) = open_directory_of_plain(path) {
+        return Ok(opened);
+    }
     let real = path.canonicalize().map_err(|error| missing_or(path, error))?;
     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
         return Err(Error::NotAFile { kind: FileKind::Directory });
@@ -330,6 +349,27 @@ fn open_directory_of_named(path: &Path) -> Result<(OwnedFd, PathBuf, OsString), 
     let dir = rustix::fs::open(parent, flags, Mode::empty())
         .map_err(|error| Error::io("open the directory", parent, error.into()))?;
     Ok((dir, parent.to_owned(), name.to_owned()))
+}
+
+/// The same for a name that is no link itself, as most are: the kernel follows the links of the directory, and says where
+/// it came to, instead of a question for each part of the path. `None`: the long way tells what is wrong, if anything is.
+fn open_directory_of_plain(path: &Path) -> Option<(OwnedFd, PathBuf, OsString)> {
+    let (parent, name) = (path.parent()?, path.file_name()?);
+    // Not with a slash behind it, which only a directory may have.
+    path.as_os_str().as_bytes().ends_with(name.as_bytes()).then_some(())?;
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let dir =
+        rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let link = rustix::fs::readlink(format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new()).ok()?;
+    let real = PathBuf::from(OsString::from_vec(link.into_bytes()));
+    // What is mounted elsewhere, moved or removed has no path, or that of another directory.
+    let there = rustix::fs::stat(&real).ok().filter(|_| real.is_absolute())?;
+    let here = rustix::fs::fstat(&dir).ok()?;
+    ((there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)).then(|| (dir, real, name.to_owned()))
 }
 
 fn missing_or(path: &Path, error: io::Error) -> Error {

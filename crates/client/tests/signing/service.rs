@@ -57,6 +57,8 @@ pub(crate) enum Fault {
     TicketsOnce,
     /// Every group gets it.
     NoTicket,
+    /// Groups of several items are refused as a whole.
+    Several(Code),
 }
 
 #[derive(Clone)]
@@ -71,6 +73,8 @@ pub(crate) struct Service {
     pub(crate) tickets: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
     /// Request ids in the order in which they came.
     pub(crate) asked: Arc<Mutex<Vec<RequestId>>>,
+    /// What was claimed of each item, in the order in which they came.
+    pub(crate) claims: Arc<Mutex<Vec<(String, u64)>>>,
     pub(crate) before_answer: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
@@ -83,6 +87,7 @@ impl Default for Service {
             salts_asked: Arc::default(),
             tickets: Arc::default(),
             asked: Arc::default(),
+            claims: Arc::default(),
             before_answer: None,
         }
     }
@@ -140,6 +145,9 @@ impl Service {
             asked.len()
         };
         self.tickets.lock().unwrap().extend(group.items.iter().map(|item| item.ticket.clone()));
+        let claims = (0..group.items.len()).map(|item| group.artefact_of(item));
+        let claims = claims.map(|claim| (claim.name.clone(), claim.size));
+        self.claims.lock().unwrap().extend(claims);
         if let Some(before) = &self.before_answer {
             before();
         }
@@ -151,7 +159,8 @@ impl Service {
             }
             Fault::NoTicket => return Some(no_ticket(group)),
             Fault::TicketsOnce if nth == 1 => return Some(no_ticket(group)),
-            Fault::Refused(code) => {
+            Fault::Several(_) if group.items.len() == 1 => Fault::None,
+            Fault::Refused(code) | Fault::Several(code) => {
                 let refused = Failure::new(code, format!("refused: {code}"));
                 return Some(GroupResult { request_id: group.request_id, outcome: Err(refused) }.into_wire());
             }

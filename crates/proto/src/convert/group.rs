@@ -1,4 +1,4 @@
-//! A group: one artefact, one policy decision, one result an item. Between client and front.
+//! A group: one policy decision, one result an item; of one artefact, or of several that are asked for together. Between client and front.
 
 use super::{Canonical, InlineBudget, hash_algorithm, malformed, midstate, refused, within};
 use crate::limits;
@@ -21,6 +21,8 @@ pub struct Group {
     pub deadline_ms: u32,
     /// What the client says about the artefact: recorded, never trusted.
     pub artefact: Artefact,
+    /// Of a group with several artefacts, that of each item; else empty.
+    pub artefacts: Vec<Artefact>,
     /// At least one, at most [`limits::ITEMS_PER_GROUP_MAX`].
     pub items: Vec<ToBeSigned>,
     /// A random salt notation goes into each signature.
@@ -66,10 +68,12 @@ impl Group {
         if wire.items.is_empty() {
             return Err(malformed("a group without items"));
         }
+        let mut wire_items = wire.items;
+        let artefacts = artefacts(&artefact, &mut wire_items)?;
         let mut budget = InlineBudget::new();
         let items =
-            wire.items.into_iter().map(|item| parse_item(item, &mut budget)).collect::<Result<_, _>>()?;
-        Ok(Self { request_id, key, priority, deadline_ms, artefact, items, salt: wire.salt })
+            wire_items.into_iter().map(|item| parse_item(item, &mut budget)).collect::<Result<_, _>>()?;
+        Ok(Self { request_id, key, priority, deadline_ms, artefact, artefacts, items, salt: wire.salt })
     }
 
     /// The inverse of [`Self::parse`].
@@ -84,10 +88,26 @@ impl Group {
             key: self.key.as_str().to_owned(),
             priority: priority.into(),
             deadline_ms: self.deadline_ms,
-            artefact: Some(v1::ArtefactClaim { name: self.artefact.name.clone(), size: self.artefact.size }),
-            items: self.items.iter().map(item_to_wire).collect(),
+            artefact: Some(self.artefact.to_wire()),
+            items: self
+                .items
+                .iter()
+                .zip(self.claims())
+                .map(|(item, claim)| item_to_wire(item, claim))
+                .collect(),
             salt: self.salt,
         }
+    }
+
+    /// What the client says about the artefact of an item.
+    #[must_use]
+    pub fn artefact_of(&self, item: usize) -> &Artefact {
+        self.artefacts.get(item).unwrap_or(&self.artefact)
+    }
+
+    /// Of each item, the claim that it has of its own.
+    fn claims(&self) -> impl Iterator<Item = Option<&Artefact>> {
+        self.artefacts.iter().map(Some).chain(std::iter::repeat(None))
     }
 
     /// SHA-256 over what is asked: key, artefact, items, salt. Two requests with one id must agree in it; how long
@@ -99,22 +119,28 @@ impl Group {
         canonical.field(self.artefact.name.as_bytes());
         canonical.number(self.artefact.size);
         canonical.number(u64::from(self.salt));
-        for item in &self.items {
+        for (item, claim) in self.items.iter().zip(self.claims()) {
+            // What the number stands for is told by it alone, with a claim or without.
+            let kind = |kind: u64| if claim.is_some() { kind.saturating_add(4) } else { kind };
             canonical.number(u64::from(item.usage.id()));
             canonical.number(u64::from(item.purpose.id()));
             match &item.content {
                 Content::Midstate(midstate) => {
-                    canonical.number(if item.ticket.is_some() { 3 } else { 1 });
+                    canonical.number(kind(if item.ticket.is_some() { 3 } else { 1 }));
                     canonical.field(&midstate.encode());
                 }
                 Content::Inline(hash, bytes) => {
-                    canonical.number(if item.ticket.is_some() { 4 } else { 2 });
+                    canonical.number(kind(if item.ticket.is_some() { 4 } else { 2 }));
                     canonical.number(u64::from(hash.openpgp_id()));
                     canonical.field(bytes);
                 }
             }
             if let Some(ticket) = &item.ticket {
                 canonical.field(ticket);
+            }
+            if let Some(claim) = claim {
+                canonical.field(claim.name.as_bytes());
+                canonical.number(claim.size);
             }
         }
         canonical.sha256()
@@ -129,6 +155,25 @@ impl Artefact {
         }
         Ok(Self { name: wire.name, size: wire.size })
     }
+
+    fn to_wire(&self) -> v1::ArtefactClaim {
+        v1::ArtefactClaim { name: self.name.clone(), size: self.size }
+    }
+}
+
+/// The claims of the items: of all of them or of none, so that none is taken for another's.
+fn artefacts(of_group: &Artefact, items: &mut [v1::SignItem]) -> Result<Vec<Artefact>, Fault> {
+    let claims: Vec<_> = items.iter_mut().filter_map(|item| item.artefact.take()).collect();
+    if claims.is_empty() {
+        return Ok(Vec::new());
+    }
+    if claims.len() != items.len() {
+        return Err(malformed("some items name an artefact, and some do not"));
+    }
+    if *of_group != Artefact::default() {
+        return Err(malformed("both the group and its items name an artefact"));
+    }
+    claims.into_iter().map(Artefact::parse).collect()
 }
 
 fn parse_item(wire: v1::SignItem, budget: &mut InlineBudget) -> Result<ToBeSigned, Fault> {
@@ -147,7 +192,7 @@ fn parse_item(wire: v1::SignItem, budget: &mut InlineBudget) -> Result<ToBeSigne
     Ok(ToBeSigned { usage, purpose, content, ticket })
 }
 
-fn item_to_wire(item: &ToBeSigned) -> v1::SignItem {
+fn item_to_wire(item: &ToBeSigned, claim: Option<&Artefact>) -> v1::SignItem {
     let content = match &item.content {
         Content::Midstate(midstate) => v1::sign_item::Content::Midstate(midstate.encode()),
         Content::Inline(hash, bytes) => v1::sign_item::Content::Inline(v1::InlineContent {
@@ -157,7 +202,7 @@ fn item_to_wire(item: &ToBeSigned) -> v1::SignItem {
     };
     let ticket = item.ticket.clone().unwrap_or_default();
     let (usage, purpose) = (item.usage.id().into(), item.purpose.id().into());
-    v1::SignItem { usage, purpose, content: Some(content), ticket }
+    v1::SignItem { usage, purpose, content: Some(content), ticket, artefact: claim.map(Artefact::to_wire) }
 }
 
 /// The answer to a group.
@@ -261,6 +306,7 @@ mod tests {
             priority: Priority::Batch,
             deadline_ms: 1000,
             artefact: Artefact { name: "a.rpm".to_owned(), size: 3 << 30 },
+            artefacts: Vec::new(),
             items: vec![
                 item(Content::Midstate(hasher.midstate())),
                 item(Content::Inline(HashAlgorithm::Sha256, b"small".to_vec())),
@@ -297,8 +343,52 @@ mod tests {
         assert!(changed(|g| g.items[1].content = Content::Inline(HashAlgorithm::Sha512, b"small".to_vec())));
         assert!(changed(|g| g.items[0].ticket = Some(vec![1])));
         assert!(changed(|g| g.items[1].ticket = Some(vec![1])));
+        assert!(changed(|g| g.artefacts = vec![Artefact::default(); 2]));
         assert!(!changed(|g| g.deadline_ms = 9));
         assert!(!changed(|g| g.priority = Priority::Interactive));
+    }
+
+    fn of_two() -> Group {
+        let claim = |name: &str, size| Artefact { name: name.to_owned(), size };
+        Group {
+            artefact: Artefact::default(),
+            artefacts: vec![claim("a.rpm", 7), claim("b.rpm", 8)],
+            ..group()
+        }
+    }
+
+    #[test]
+    fn each_item_of_a_group_of_several_artefacts_has_its_own() {
+        let several = of_two();
+        assert_eq!(Group::parse(several.to_wire()).unwrap(), several);
+        assert_eq!((several.artefact_of(1).size, group().artefact_of(1).size), (8, 3 << 30));
+        let base = several.fingerprint();
+        let changed = |change: fn(&mut Group)| {
+            let mut group = of_two();
+            change(&mut group);
+            group.fingerprint() != base
+        };
+        assert!(changed(|g| g.artefacts.swap(0, 1)));
+        assert!(changed(|g| g.artefacts[1].size += 1));
+        assert!(changed(|g| g.artefacts[0].name.push('x')));
+        assert!(changed(|g| g.artefacts.clear()));
+    }
+
+    #[test]
+    fn claims_of_some_items_or_of_group_and_items_are_refused() {
+        let refused = |change: fn(&mut v1::SignGroup)| {
+            let mut wire = of_two().to_wire();
+            change(&mut wire);
+            Group::parse(wire).unwrap_err().code
+        };
+        assert_eq!(refused(|g| g.items[0].artefact = None), Code::MalformedRequest);
+        assert_eq!(refused(|g| g.artefact.as_mut().unwrap().size = 1), Code::MalformedRequest);
+        let slash = |g: &mut v1::SignGroup| g.items[1].artefact.as_mut().unwrap().name = "a/b".to_owned();
+        assert_eq!(refused(slash), Code::MalformedRequest);
+        let long = |g: &mut v1::SignGroup| {
+            g.items[1].artefact.as_mut().unwrap().name = "a".repeat(limits::FILE_NAME_BYTES_MAX + 1);
+        };
+        assert_eq!(refused(long), Code::LimitExceeded);
     }
 
     /// Stored with intents: a release that computes another value would take a retry for a conflict.
@@ -355,6 +445,7 @@ mod tests {
                     bytes: vec![0; size],
                 })),
                 ticket: Vec::new(),
+                artefact: None,
             };
             let mut wire = group().to_wire();
             wire.items = sizes.iter().copied().map(inline).collect();

@@ -262,6 +262,7 @@ pub(crate) fn group_of(key: &str, content: Content) -> Group {
         priority: Priority::Interactive,
         deadline_ms: 30_000,
         artefact: Artefact { name: "a.rpm".to_owned(), size: 3 },
+        artefacts: Vec::new(),
         items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::RpmHeader, content, ticket: None }],
         salt: false,
     }

@@ -135,6 +135,7 @@ fn group(key: &str, deadline_ms: u32) -> Group {
         priority: Priority::Interactive,
         deadline_ms,
         artefact: Artefact { name: "a".to_owned(), size: 0 },
+        artefacts: Vec::new(),
         items: vec![ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None }],
         salt: false,
     }

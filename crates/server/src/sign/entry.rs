@@ -39,7 +39,7 @@ pub(super) fn item_results(
                 purpose: item.purpose,
                 digest,
                 packet_sha256: packet_hash(&signed.packet),
-                artefact: claim(group),
+                artefact: claim(group.artefact_of(usize::try_from(position).unwrap_or(usize::MAX))),
                 decision: authorised.decision().to_owned(),
                 claimed_time_s: None,
                 operation: Operation { number, skipped, chain },
@@ -52,8 +52,8 @@ pub(super) fn item_results(
     results.collect()
 }
 
-fn claim(group: &Group) -> Option<Artefact> {
-    let (name, size) = (&group.artefact.name, group.artefact.size);
+fn claim(artefact: &sealwright_proto::convert::group::Artefact) -> Option<Artefact> {
+    let (name, size) = (&artefact.name, artefact.size);
     let claimed = !name.is_empty() || size > 0;
     claimed.then(|| Artefact { name: name.clone(), size })
 }

@@ -148,6 +148,7 @@ pub(crate) fn group(key: &str, contents: &[&[u8]]) -> Group {
         priority: Priority::Interactive,
         deadline_ms: 20_000,
         artefact: Artefact { name: "a.rpm".to_owned(), size: 3 },
+        artefacts: Vec::new(),
         items: items.collect(),
         salt: false,
     }

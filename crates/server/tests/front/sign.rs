@@ -8,7 +8,7 @@ use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::verify::{State, verify};
 use sealwright_crypto::tbs::Content;
-use sealwright_proto::convert::group::{Group, GroupResult, LoggedSignature, Priority};
+use sealwright_proto::convert::group::{Artefact, Group, GroupResult, LoggedSignature, Priority};
 use sealwright_proto::limits::INLINE_BYTES_MAX;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_store::{Intent, IntentId, KeyState, Material, Recorded, Store, Tickets};
@@ -68,6 +68,23 @@ async fn a_signature_verifies_with_the_certificate_and_stands_in_the_log() {
         assert_eq!(entry.decision, "owner");
         assert_eq!(entry.artefact.unwrap().name, "a.rpm");
     }
+}
+
+#[tokio::test]
+async fn each_entry_of_a_group_of_several_artefacts_names_its_own() {
+    let bench = Bench::start(|_, _| Act::Sign).await;
+    bench.create("release").await;
+    let claim = |name: &str, size| Artefact { name: name.to_owned(), size };
+    let several = Group {
+        artefact: Artefact::default(),
+        artefacts: vec![claim("b.rpm", 7), claim("c.rpm", 8)],
+        ..group("release", &[b"x", b"y"])
+    };
+    signatures(&bench.sign(&several).await);
+    let entries = bench.other_process().await.log_entries(0, 10).await.unwrap();
+    let named = entries.iter().map(|bytes| Entry::decode(bytes).unwrap().artefact.unwrap());
+    let named: Vec<_> = named.map(|artefact| (artefact.name, artefact.size)).collect();
+    assert_eq!(named, [("b.rpm".to_owned(), 7), ("c.rpm".to_owned(), 8)]);
 }
 
 #[tokio::test]

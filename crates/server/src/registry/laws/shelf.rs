@@ -60,6 +60,7 @@ pub(super) fn authorised(facts: &Facts) -> Authorised {
             purpose: 1,
             content: Some(sealwright_proto::v1::sign_item::Content::Inline(inline)),
             ticket: Vec::new(),
+            artefact: None,
         }],
         ..Default::default()
     };
