@@ -1,8 +1,8 @@
 //! Clear-signed text: the first byte says what the rest is, a document to be signed or a clear-signed one from anybody.
 //!
 //! Nothing panics. What is written reads again, has the canonical text of the document, and gives the document back but for its last
-//! newline; signed again, its text stays as it is. A slow reading of the same rules, line by line, finds the same text. No signature is
-//! valid that no key made.
+//! newline; signed again, its text stays as it is. A slow reading of the same rules, line by line, finds the same text. Nothing is
+//! valid but what the fixtures' keys have signed.
 
 use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::{Digest, Hasher};
@@ -19,6 +19,13 @@ use crate::choices::Choices;
 use crate::made_up;
 
 static KEYS: LazyLock<Vec<Certificate>> = LazyLock::new(made_up::certificates);
+
+/// What the keys among [`KEYS`] have signed in the fixtures, from which seeds are made.
+const REALLY_SIGNED: [&[u8]; 3] = [
+    include_bytes!("../../fixtures/cleartext/gen_dashes.txt"),
+    include_bytes!("../../fixtures/cleartext/gen_mixedeol.txt"),
+    include_bytes!("../../fixtures/cleartext/gen_Release.plain"),
+];
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Choices::new(data);
@@ -81,9 +88,14 @@ fn anything(file: &Vec<u8>, options: &SignOptions, key: &Certificate) {
         assert!(inspected.is_ok(), "verified, and not readable");
         let nobody = Cleartext.verify(file, &context(&Keyring::new())).unwrap();
         assert!(!nobody.signatures.is_empty() && nobody.state() != State::Valid, "valid without a key");
-        assert_ne!(verification.state(), State::Valid, "valid, and no key made it");
+        let text = text_of(file).unwrap();
+        let is_valid = verification.signatures.iter().any(|signature| signature.state == State::Valid);
+        assert!(
+            !is_valid || REALLY_SIGNED.iter().any(|signed| slow(signed) == text),
+            "valid, and no key made it"
+        );
         let stripped = Cleartext.strip(file).unwrap().unwrap().apply(file);
-        assert_eq!(slow(&stripped), text_of(file).unwrap(), "what is checked is not what is given back");
+        assert_eq!(slow(&stripped), text, "what is checked is not what is given back");
     }
     let salts = made_up::salts(key, options.hash, Cleartext.salts_needed(options, key));
     if let Ok(Preparation::Sign(prepared)) = Cleartext.prepare(file, options, key, &salts) {

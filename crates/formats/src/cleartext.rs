@@ -200,7 +200,7 @@ pub fn text_of(source: &dyn ReadAt) -> Result<Digest, Error> {
 /// # Errors
 /// It is none, or its signatures cannot be read.
 pub fn signatures_of(source: &dyn ReadAt) -> Result<Vec<SignaturePacket>, Error> {
-    Signed::read(source)?.packets.map_err(unreadable)
+    Signed::read(source)?.packets.map_err(|reason| unreadable(&reason))
 }
 
 /// The hash, with the salt in it if the key has one.
@@ -244,7 +244,7 @@ fn prepare_signed(
     let content = text.finish().into_iter().next().ok_or(Error::internal("a hash is missing"))?;
     let others = match (options.if_signed, signed.packets) {
         (IfSigned::Add, Ok(packets)) => packets.into_iter().filter(|packet| !is_by(packet, key)).collect(),
-        (IfSigned::Add, Err(reason)) => return Err(unreadable(reason)),
+        (IfSigned::Add, Err(reason)) => return Err(unreadable(&reason)),
         (IfSigned::Replace | IfSigned::Skip | IfSigned::Refuse, _) => Vec::new(),
     };
     notes.extend(kept_unchecked(others.len()));
@@ -331,7 +331,7 @@ fn is_by(packet: &SignaturePacket, key: &Certificate) -> bool {
     })
 }
 
-fn unreadable(reason: String) -> Error {
+fn unreadable(reason: &str) -> Error {
     Error::Refused {
         reason: format!("its signatures cannot be read ({reason}), so none of them can be kept"),
         advice: "Use --if-signed replace.",
