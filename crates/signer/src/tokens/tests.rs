@@ -269,7 +269,7 @@ fn a_new_worker_comes_with_exactly_one_socket_in_a_packet_that_was_read_whole() 
     assert_eq!(fuzz::heard_of_keeper(&long, 1), None);
 }
 
-fn said(messages: Vec<FromWorker>) -> Vec<u8> {
+fn said(messages: &[FromWorker]) -> Vec<u8> {
     messages.iter().flat_map(|message| frame::encode(message).unwrap()).collect()
 }
 
@@ -279,7 +279,7 @@ fn a_worker_that_has_failed_is_not_ready_whatever_it_says_afterwards() {
     let failure = WorkerFailure { kind: Failed::Refused.into(), message: "no module".to_owned() };
     let messages = [Response::Failure(failure), Response::Started(Started { token: "t".to_owned() })];
     let messages = messages.map(|response| FromWorker { id: 0, response: Some(response) });
-    let report = fuzz::heard_of_worker(directory.path(), &said(messages.to_vec()), &[1]).unwrap();
+    let report = fuzz::heard_of_worker(directory.path(), &said(&messages), &[1]).unwrap();
     assert_eq!(report.down.unwrap().code, Code::TokenRefused);
     assert_eq!(report.answers[0].given.as_ref().unwrap_err().code, Code::TokenRefused);
 }
@@ -289,7 +289,7 @@ fn a_worker_that_sends_a_frame_above_its_limit_is_killed_and_who_waits_is_told()
     let directory = tempfile::tempdir().unwrap();
     let answer = |bytes: usize| {
         let response = Some(Response::Signature(vec![7; bytes]));
-        let said = said(vec![FromWorker { id: 1, response }]);
+        let said = said(&[FromWorker { id: 1, response }]);
         fuzz::heard_of_worker(directory.path(), &said, &[1]).unwrap()
     };
     assert!(answer(TOKEN_FRAME_BYTES_MAX - 16).answers[0].given.is_ok());
