@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use prost::Message as _;
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
 };
 use rustix::process::{Pid, PidfdFlags, Signal};
 use sealwright_proto::token_v1::{Keep, Kept, NewWorker, StandBy, ToKeeper, to_keeper};
