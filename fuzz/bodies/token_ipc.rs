@@ -118,7 +118,9 @@ impl Model {
                     if let Some(answer) = at.map(|at| &mut self.answers[at]) {
                         answer.get_or_insert(match response {
                             Response::Failure(failure) => Err(code(failure.kind())),
-                            response => Ok(response),
+                            response @ (Response::Started(_) | Response::Signature(_) | Response::Key(_)) => {
+                                Ok(response)
+                            }
                         });
                     }
                 }

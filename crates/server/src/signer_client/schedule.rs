@@ -525,9 +525,7 @@ impl Most {
                 let batches = processors.saturating_mul(BATCHES_PER_PROCESSOR).max(BATCHES_MIN);
                 Self { batches, us: BATCH_US }
             }
-            Priority::Batch => {
-                Self { batches: MASS_BATCHES, us: MASS_BATCH_US.saturating_mul(processors) }
-            }
+            Priority::Batch => Self { batches: MASS_BATCHES, us: MASS_BATCH_US.saturating_mul(processors) },
         }
     }
 }

@@ -46,20 +46,22 @@ pub struct Entry {
 /// # Errors
 /// Why not, in one line.
 pub fn entries(bytes: &[u8]) -> Result<Vec<Entry>, String> {
-    let entries = config::parse(bytes).map_err(|wrong| wrong.to_string())?;
-    let entry = |(name, entry): (TokenName, config::Entry)| Entry {
-        name: name.as_str().to_owned(),
-        module: entry.module,
-        label: entry.label,
-        serial: entry.serial,
-        pin_file: entry.pin_file,
-        sessions_max: entry.sessions_max,
-        deadline_ms: entry.deadline_ms,
-        paths: entry.paths,
-        network: entry.network,
-        environment: entry.environment,
+    let entry = |named: config::Named| {
+        let entry = config::entry(named.table).map_err(|rule| rule.to_string())?;
+        Ok(Entry {
+            name: named.name.as_str().to_owned(),
+            module: entry.module,
+            label: entry.label,
+            serial: entry.serial,
+            pin_file: entry.pin_file,
+            sessions_max: entry.sessions_max,
+            deadline_ms: entry.deadline_ms,
+            paths: entry.paths,
+            network: entry.network,
+            environment: entry.environment,
+        })
     };
-    Ok(entries.into_iter().map(entry).collect())
+    config::named(bytes).map_err(|broken| broken.to_string())?.into_iter().map(entry).collect()
 }
 
 /// Where on a token a key is, as it is sealed.
@@ -107,7 +109,7 @@ pub fn first_of_worker(mut bytes: &[u8]) -> Option<(Start, Vec<u8>)> {
 pub fn heard_by_keeper(packet: &[u8]) -> Option<to_keeper::Request> {
     let (signer, keeper) = packets()?;
     rustix::net::send(&signer, packet, SendFlags::NOSIGNAL).ok()?;
-    keeper::receive(&keeper).ok()?
+    keeper::receive(&keeper).ok()?.map(|(request, _)| request)
 }
 
 /// What the signer makes of a packet of the keeper with so many descriptors: index of the token, number of the worker.

@@ -32,6 +32,9 @@ const PIN_BYTES_MAX: usize = 1024;
 /// [`Error::Process`], [`Error::Confinement`], [`Error::Connection`]. What the token says goes to the signer.
 pub fn token_worker(signer: OwnedFd) -> Result<(), Error> {
     process::harden_helper()?;
+    if !ends_with_its_keeper(&signer)? {
+        return Ok(());
+    }
     let mut signer = UnixStream::from(signer);
     let writer = signer.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
     let answers = Answers::new(writer);
@@ -79,6 +82,16 @@ pub(super) fn first_message(signer: &mut impl Read) -> Result<Option<(Start, Sec
     })?;
     read.map_err(|source| Error::Process { action: "read a PIN", source })?;
     Ok(pin.map(|pin| (start, pin)))
+}
+
+/// The next keeper starts another worker for the token, and two of them there must not be: sessions are counted. False if
+/// the keeper, which made our socket, has ended already. After the change of privileges, with which the kernel forgets this.
+fn ends_with_its_keeper(socket: &OwnedFd) -> Result<bool, Error> {
+    let failed =
+        |errno: rustix::io::Errno| Error::Process { action: "end with the keeper", source: errno.into() };
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).map_err(failed)?;
+    let keeper = rustix::net::sockopt::socket_peercred(socket).map_err(failed)?.pid;
+    Ok(rustix::process::getppid() == Some(keeper))
 }
 
 /// A PIN was refused: who started this one anew would be asked for it again. So it stays, and does nothing.
