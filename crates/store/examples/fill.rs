@@ -29,7 +29,7 @@ async fn main() {
     fill(&mut store, done, entries, ENTRIES).await;
     if entries > done {
         // As many nodes of the tree as the number has ones.
-        sqlx::query("UPDATE log_head SET size = $1, nodes = randomblob(32 * $2)")
+        sqlx::query("UPDATE log_head SET size = $1, noted = $1, nodes = randomblob(32 * $2)")
             .bind(entries)
             .bind(i64::from(entries.count_ones()))
             .execute(&mut store)

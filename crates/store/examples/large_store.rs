@@ -199,7 +199,7 @@ async fn fill(folder: &Path, keys: u64, entries: u64) {
             connection.execute("COMMIT; BEGIN").await.unwrap();
         }
     }
-    sqlx::query("UPDATE log_head SET size = $1, nodes = $2 WHERE id = 1")
+    sqlx::query("UPDATE log_head SET size = $1, noted = $1, nodes = $2 WHERE id = 1")
         .bind(i64::try_from(head.size()).unwrap())
         .bind(head.encode_nodes())
         .execute(&mut connection)

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::Store;
 use crate::error::{Doing as _, Error};
+use crate::times::Times;
 use crate::transaction::Transaction;
 use crate::writer::Work;
 
@@ -108,7 +109,8 @@ pub struct Key {
     pub usages: Vec<Usage>,
     /// From the signer.
     pub material: Material,
-    /// Time in the latest logged signature, Unix seconds.
+    /// Time in the latest logged signature, Unix seconds, as far as this process knows it: another may have appended since. Where
+    /// an entry is appended, it is exact.
     pub last_signed_s: Option<i64>,
 }
 
@@ -156,7 +158,7 @@ impl Store {
     pub async fn key_by_id(&self, id: Uuid) -> Result<Option<Key>, Error> {
         let query = sqlx::query(BY_ID).bind(id.as_bytes().as_slice());
         let row = query.fetch_optional(self.readers()).await.doing("read a key")?;
-        row.map(|row| parse(&row)).transpose()
+        row.map(|row| parse(&row, self.times())).transpose()
     }
 
     /// The newest version of the key of this name.
@@ -165,7 +167,7 @@ impl Store {
     /// Those of the database.
     pub async fn key_by_name(&self, name: &str) -> Result<Option<Key>, Error> {
         let row = sqlx::query(BY_NAME).bind(name).fetch_optional(self.readers()).await.doing("read a key")?;
-        row.map(|row| parse(&row)).transpose()
+        row.map(|row| parse(&row, self.times())).transpose()
     }
 
     /// The key whose signing component has this fingerprint, else the one whose certificate has it.
@@ -180,13 +182,13 @@ impl Store {
             .await
             .doing("read a key")?;
         if let Some(row) = signing {
-            return Ok(Some(parse(&row)?));
+            return Ok(Some(parse(&row, self.times())?));
         }
         let rows =
             sqlx::query(BY_FINGERPRINT).bind(bytes).fetch_all(self.readers()).await.doing("read a key")?;
         match rows.as_slice() {
             [] => Ok(None),
-            [row] => Ok(Some(parse(row)?)),
+            [row] => Ok(Some(parse(row, self.times())?)),
             [..] => Err(Error::Ambiguous { fingerprint: *fingerprint }),
         }
     }
@@ -199,7 +201,7 @@ impl Store {
         let limit = i64::from(limit.min(PAGE_MAX));
         let query = sqlx::query(AFTER).bind(after).bind(limit);
         let rows = query.fetch_all(self.readers()).await.doing("list the keys")?;
-        rows.iter().map(parse).collect()
+        rows.iter().map(|row| parse(row, self.times())).collect()
     }
 
     /// Name and data key of one of the keys; which, is not said. None: there is no key.
@@ -290,7 +292,7 @@ impl Work for Insert {
                     .execute(tx.connection())
                     .await
                     .doing("add the state of a key")?;
-                return read_back(tx.connection(), key.id).await;
+                return read_back(tx, key.id).await;
             }
             let other =
                 sqlx::query_scalar::<_, String>("SELECT name FROM keys WHERE signing_fingerprint = $1")
@@ -331,9 +333,9 @@ impl Work for Replace {
                 .doing("renew a key")?;
             if renewed.rows_affected() == 1 {
                 replace(tx.connection(), self.id, material).await?;
-                return read_back(tx.connection(), self.id).await;
+                return read_back(tx, self.id).await;
             }
-            Ok(match read_back(tx.connection(), self.id).await? {
+            Ok(match read_back(tx, self.id).await? {
                 Ok(key) => Err(Error::GenerationChanged {
                     name: key.name,
                     expected: self.expected,
@@ -386,24 +388,24 @@ impl Work for SetState {
                 let revise = sqlx::query(REVISE).bind(id);
                 revise.execute(tx.connection()).await.doing("change the state of a key")?;
             }
-            read_back(tx.connection(), self.id).await
+            read_back(tx, self.id).await
         })
     }
 }
 
-async fn read_back(connection: &mut SqliteConnection, id: Uuid) -> Result<Result<Key, Error>, Error> {
+async fn read_back(tx: &mut Transaction<'_>, id: Uuid) -> Result<Result<Key, Error>, Error> {
     let row = sqlx::query(BY_ID)
         .bind(id.as_bytes().as_slice())
-        .fetch_optional(connection)
+        .fetch_optional(tx.connection())
         .await
         .doing("read a key")?;
     Ok(match row {
-        Some(row) => Ok(parse(&row)?),
+        Some(row) => Ok(parse(&row, tx.times())?),
         None => Err(Error::UnknownKey),
     })
 }
 
-fn parse(row: &SqliteRow) -> Result<Key, Error> {
+fn parse(row: &SqliteRow, times: &Times) -> Result<Key, Error> {
     fn damaged<E>(what: &'static str) -> impl Fn(E) -> Error {
         move |_| Error::Damaged { what }
     }
@@ -414,8 +416,9 @@ fn parse(row: &SqliteRow) -> Result<Key, Error> {
     let fingerprint = |column| Fingerprint::from_bytes(&bytes(column)?).map_err(damaged(column));
     let optional = |column: &'static str| row.try_get::<Option<i64>, _>(column).map_err(damaged(column));
     let usages = bytes("usages")?.into_iter().map(|id| Usage::from_id(id.into()));
+    let id = Uuid::from_slice(&bytes("id")?).map_err(damaged("id"))?;
     Ok(Key {
-        id: Uuid::from_slice(&bytes("id")?).map_err(damaged("id"))?,
+        id,
         name: text("name")?,
         version: small("version")?,
         state: KeyState::from_number(number("state")?)?,
@@ -435,7 +438,7 @@ fn parse(row: &SqliteRow) -> Result<Key, Error> {
             renewable: number("renewable")? == 1,
             backend: text("backend")?,
         },
-        last_signed_s: optional("last_signed")?,
+        last_signed_s: optional("last_signed")?.max(times.of(*id.as_bytes())),
     })
 }
 
@@ -472,6 +475,7 @@ mod tests {
             crate::intents::PRUNE_TICKETS,
             crate::log::ENTRIES,
             crate::transaction::KEY,
+            crate::transaction::TAIL,
             crate::transaction::SIGNED,
             crate::transaction::HEAD,
         ];

@@ -12,11 +12,14 @@ use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
 use crate::error::{Doing as _, Error};
 use crate::intents::{self, Intent, IntentId};
+use crate::times::Times;
 
 mod bulk;
 mod states;
 
 use bulk::{Answer, Written};
+#[cfg(test)]
+pub(crate) use states::TAIL;
 pub(crate) use states::{KEY, KeyCheck};
 
 pub(crate) const SIGNED: &str =
@@ -26,11 +29,14 @@ const WRITE_HEAD: &str = "UPDATE log_head SET size = $4, nodes = $5 WHERE id = 1
 
 pub(crate) const HEAD: &str = "SELECT size, nodes FROM log_head WHERE id = 1";
 
-/// The last statements of a transaction, in one: with or without pruning, head, time of a key (bits 1, 2, 4). Their
-/// parameters have numbers of their own; those of what is left out are not looked at.
-static ENDS: LazyLock<[String; 8]> = LazyLock::new(|| {
+/// Of all entries, those of this transaction among them.
+const NOTED: &str = "UPDATE log_head SET noted = $4 WHERE id = 1";
+
+/// The last statements of a transaction, in one: with or without pruning, head, time of a key, that all times are noted (bits
+/// 1, 2, 4, 8). Their parameters have numbers of their own; those of what is left out are not looked at.
+static ENDS: LazyLock<[String; 16]> = LazyLock::new(|| {
     std::array::from_fn(|bits| {
-        let parts = [(1, intents::PRUNE), (2, WRITE_HEAD), (4, SIGNED)];
+        let parts = [(1, intents::PRUNE), (2, WRITE_HEAD), (4, SIGNED), (8, NOTED)];
         let parts = parts.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, text)| text);
         parts.chain(["COMMIT"]).collect::<Vec<_>>().join("; ")
     })
@@ -53,6 +59,7 @@ pub(crate) struct Transaction<'c> {
     answers: Vec<Answer>,
     /// What the intents that were recorded leave to prune.
     prune: Option<Prune>,
+    times: &'c Times,
 }
 
 /// How intents and answers are written.
@@ -94,8 +101,9 @@ impl<'c> Transaction<'c> {
         open: &'c mut SqliteConnection,
         way: Way,
         keys: &HashSet<[u8; 16]>,
+        times: &'c Times,
     ) -> Result<Self, Error> {
-        let (stored_head, keys) = states::begin(&mut *open, keys).await?;
+        let (stored_head, keys) = states::begin(&mut *open, keys, times).await?;
         Ok(Self {
             open,
             stored_head,
@@ -108,7 +116,12 @@ impl<'c> Transaction<'c> {
             intents: Vec::new(),
             answers: Vec::new(),
             prune: None,
+            times,
         })
+    }
+
+    pub(crate) const fn times(&self) -> &Times {
+        self.times
     }
 
     pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
@@ -131,7 +144,7 @@ impl<'c> Transaction<'c> {
             .await
             .doing("check a key before its entry")?;
         let Some(row) = row else { return Ok(None) };
-        let (_, mut check) = states::parse(&row)?;
+        let (_, mut check) = states::parse(&row, self.times)?;
         check.last_signed_s = check.last_signed_s.max(self.signed.get(&id).copied());
         self.keys.insert(id, check);
         Ok(Some(check))
@@ -200,25 +213,31 @@ impl<'c> Transaction<'c> {
 
     /// Prunes, writes head and times, and commits.
     async fn end(self) -> Result<(), Error> {
-        let mut signed: Vec<_> = self.signed.into_iter().collect();
-        // A lone one goes with the commit.
-        let last_signed = if signed.len() == 1 { signed.pop() } else { None };
-        states::note(&mut *self.open, &signed).await?;
         let head = self.head.filter(|_| self.head_changed);
+        let noted = head.as_ref().and_then(|head| self.times.to_note(&self.signed, head.size()));
+        let is_noted = noted.is_some();
+        let mut noted = noted.unwrap_or_default();
+        // A lone one goes with the commit.
+        let last_signed = if noted.len() == 1 { noted.pop() } else { None };
+        states::note(&mut *self.open, &noted).await?;
         let bits = usize::from(self.prune.is_some())
             | usize::from(head.is_some()) << 1
-            | usize::from(last_signed.is_some()) << 2;
+            | usize::from(last_signed.is_some()) << 2
+            | usize::from(is_noted) << 3;
         let text = ENDS.get(bits).map_or("", String::as_str);
-        let head = head.unwrap_or_default();
+        let size = head.as_ref().map(CompactRange::size);
         let [retained, now, most] =
             self.prune.map_or([0; 3], |prune| intents::pruned(prune.now_ms, prune.intents));
         let end = sqlx::query(AssertSqlSafe(text))
             .bind(retained)
             .bind(now)
             .bind(most)
-            .bind(i64::try_from(head.size()).map_err(|_| sealwright_tlog::Error::Full)?)
-            .bind(head.encode_nodes());
+            .bind(i64::try_from(size.unwrap_or_default()).map_err(|_| sealwright_tlog::Error::Full)?)
+            .bind(head.unwrap_or_default().encode_nodes());
         note_time(end, last_signed).execute(self.open).await.doing("commit")?;
+        if let Some(size) = size {
+            self.times.committed(self.signed, size, is_noted);
+        }
         Ok(())
     }
 }

@@ -11,6 +11,8 @@
 
 #[path = "store/support.rs"]
 mod support;
+#[path = "store/times.rs"]
+mod times;
 #[path = "store/upgrade.rs"]
 mod upgrade;
 

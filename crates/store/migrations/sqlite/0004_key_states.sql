@@ -10,7 +10,7 @@ CREATE TABLE key_states (
     generation  BIGINT NOT NULL,
     -- Unix seconds; null for a key without expiry.
     expires     BIGINT,
-    -- Time in the latest logged signature, Unix seconds.
+    -- Time in the latest logged signature before log_head.noted, Unix seconds.
     last_signed BIGINT
 ) WITHOUT ROWID;
 INSERT INTO key_states SELECT id, state, generation, expires, last_signed FROM keys ORDER BY id;
@@ -52,3 +52,7 @@ CREATE UNIQUE INDEX keys_signing_fingerprint ON keys (signing_fingerprint);
 
 -- Nothing reads it, and each entry wrote a page of it, at a place of its own for each key.
 DROP INDEX log_key;
+
+-- Entries before this position are noted in key_states; those that follow are few, and count as well.
+ALTER TABLE log_head ADD COLUMN noted BIGINT NOT NULL DEFAULT 0;
+UPDATE log_head SET noted = size;

@@ -10,13 +10,14 @@ use sqlx::{Row as _, SqliteConnection};
 use super::bulk::{ROWS_MAX, Texts, statement, texts};
 use crate::error::{Doing as _, Error};
 use crate::keys::KeyState;
+use crate::times::Times;
 
 pub(crate) const KEY: &str =
     "SELECT id, state, generation, expires, last_signed FROM key_states WHERE id = $1";
 
 /// IMMEDIATE: what follows is read under the lock for writing, which other processes respect. All in one, as each statement is a
 /// way to the driver's thread and back.
-const BEGIN: &str = "BEGIN IMMEDIATE; SELECT size, nodes FROM log_head WHERE id = 1";
+const BEGIN: &str = "BEGIN IMMEDIATE; SELECT size, nodes, noted FROM log_head WHERE id = 1";
 
 /// For 1, 2, 4 ... keys.
 static BEGIN_FOR: LazyLock<[String; 7]> =
@@ -33,8 +34,14 @@ static TIMES: Texts = LazyLock::new(|| {
     texts("WITH latest (key_id, signed) AS (VALUES ", 2, after)
 });
 
-/// A column of `log_head` more, and a row is not one of it.
-const HEAD_COLUMNS: usize = 2;
+/// A row of another number of columns is of a key.
+const HEAD_COLUMNS: usize = 3;
+
+pub(crate) const TAIL: &str =
+    "SELECT key_id, signed_at FROM log WHERE position >= $1 AND position < $2 ORDER BY position";
+
+/// Entries that are learned with one statement.
+const TAIL_ROWS: u64 = 1_024;
 
 /// What a signature's key must still be when its entry is written.
 #[derive(Clone, Copy, Debug)]
@@ -45,10 +52,12 @@ pub(crate) struct KeyCheck {
     pub(crate) last_signed_s: Option<i64>,
 }
 
-/// Begins a transaction; the row of the log's head, and those of the keys that there are.
+/// Begins a transaction; the row of the log's head, and the states of the keys that there are. Then `times` has what the
+/// table has not.
 pub(super) async fn begin(
     connection: &mut SqliteConnection,
     keys: &HashSet<[u8; 16]>,
+    times: &Times,
 ) -> Result<(Option<SqliteRow>, HashMap<[u8; 16], KeyCheck>), Error> {
     let keys: Vec<[u8; 16]> = keys.iter().copied().collect();
     let mut parts = padded(&keys);
@@ -62,8 +71,41 @@ pub(super) async fn begin(
         rows.extend(query.fetch_all(&mut *connection).await.doing("check keys before their entries")?);
     }
     let (heads, states): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.len() == HEAD_COLUMNS);
-    let checks: Result<_, Error> = states.iter().map(parse).collect();
-    Ok((heads.into_iter().next(), checks?))
+    let head = heads.into_iter().next();
+    if let Some(head) = &head {
+        learn(connection, head, times).await?;
+    }
+    let checks: Result<_, Error> = states.iter().map(|row| parse(row, times)).collect();
+    Ok((head, checks?))
+}
+
+/// The tail of the log that another process wrote, or this one before it was started anew.
+async fn learn(connection: &mut SqliteConnection, head: &SqliteRow, times: &Times) -> Result<(), Error> {
+    let number = |at| {
+        let number: i64 = head.try_get(at).map_err(|_| Error::Damaged { what: "log_head" })?;
+        u64::try_from(number).map_err(|_| Error::Damaged { what: "log_head" })
+    };
+    let (size, noted) = (number(0)?, number(2)?);
+    if noted > size {
+        return Err(Error::Damaged { what: "log_head.noted" });
+    }
+    let mut unknown = times.unknown(size, noted);
+    while !unknown.is_empty() {
+        let end = unknown.start.saturating_add(TAIL_ROWS).min(unknown.end);
+        let bound = |at| i64::try_from(at).map_err(|_| sealwright_tlog::Error::Full);
+        let query = sqlx::query(TAIL).bind(bound(unknown.start)?).bind(bound(end)?);
+        let rows = query.fetch_all(&mut *connection).await.doing("read the tail of the log")?;
+        let entries: Result<Vec<_>, Error> = rows.iter().map(entry).collect();
+        times.learn(end, entries?.into_iter());
+        unknown.start = end;
+    }
+    Ok(())
+}
+
+fn entry(row: &SqliteRow) -> Result<([u8; 16], i64), Error> {
+    let id: Vec<u8> = row.try_get(0).map_err(|_| Error::Damaged { what: "log.key_id" })?;
+    let at_s = row.try_get(1).map_err(|_| Error::Damaged { what: "log.signed_at" })?;
+    Ok((id.try_into().map_err(|_| Error::Damaged { what: "log.key_id" })?, at_s))
 }
 
 /// Notes the time of the latest entry of each of these keys, where it is later than what is noted.
@@ -79,17 +121,18 @@ pub(super) async fn note(connection: &mut SqliteConnection, times: &[([u8; 16], 
 }
 
 /// Id and the rest of a row of [`KEY`].
-pub(super) fn parse(row: &SqliteRow) -> Result<([u8; 16], KeyCheck), Error> {
+pub(super) fn parse(row: &SqliteRow, times: &Times) -> Result<([u8; 16], KeyCheck), Error> {
     let damaged = |what| move |_| Error::Damaged { what };
     let id: Vec<u8> = row.try_get(0).map_err(damaged("key_states.id"))?;
+    let id = id.try_into().map_err(|_| Error::Damaged { what: "key_states.id" })?;
+    let noted: Option<i64> = row.try_get(4).map_err(damaged("key_states.last_signed"))?;
     let check = KeyCheck {
         state: KeyState::from_number(row.try_get(1).map_err(damaged("key_states.state"))?)?,
         generation: u32::try_from(row.try_get::<i64, _>(2).map_err(damaged("key_states.generation"))?)
             .map_err(|_| Error::Damaged { what: "key_states.generation" })?,
         expires_s: row.try_get(3).map_err(damaged("key_states.expires"))?,
-        last_signed_s: row.try_get(4).map_err(damaged("key_states.last_signed"))?,
+        last_signed_s: noted.max(times.of(id)),
     };
-    let id = id.try_into().map_err(|_| Error::Damaged { what: "key_states.id" })?;
     Ok((id, check))
 }
 
