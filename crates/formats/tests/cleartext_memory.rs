@@ -1,7 +1,13 @@
 //! How much memory a large document costs, the worst for the format: every line has an escape. It is computed, not held, so that what
 //! the process holds is ours. One test, since it measures its process.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::arithmetic_side_effects, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::arithmetic_side_effects,
+    reason = "tests"
+)]
 
 use std::fs;
 use std::io;
