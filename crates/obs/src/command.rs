@@ -9,7 +9,6 @@ use crate::request::{Request, Verb};
 
 /// A command that could be carried out. Whether this client may have it with this key is the server's to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Command {
     /// No result. Arguments are ignored, as in `signd`.
     Ping,

@@ -469,7 +469,7 @@ mod tests {
             assert!(SignaturePacket::parse(&[&packet[..], &[0]].concat()).is_err());
         }
         for (at, byte) in
-            [(0, 0x8c), (0, 0x08), (0, 0x8b), (2, 5), (3, 4), (17, 100), (18, 9), (21, 1), (22, 1)]
+            [(0, 0x8c), (0, 0x08), (0, 0x8b), (2, 5), (3, 4), (17, 100), (18, 9), (21, 0), (22, 1)]
         {
             let mut bad = good.clone();
             bad[at] = byte;

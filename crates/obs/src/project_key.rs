@@ -23,7 +23,6 @@ const WRAPPED: u8 = 1;
 
 /// An encrypted secret key, or the encrypted secret of one-time passwords.
 #[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ProjectKey {
     /// For an OpenPGP key of the server.
     OpenPgp(Message),
