@@ -230,7 +230,7 @@ fn a_wrong_pin_is_tried_once_until_its_file_is_written_anew() {
 /// Down: it is said so. There again: the next request has it, and nobody restarts anything.
 #[test]
 fn a_token_that_is_not_there_is_said_to_be_gone_and_used_as_soon_as_it_is_there() {
-    let (home, hsm) = home_with_token("deadline_ms = 2000");
+    let (home, hsm) = home_with_token("");
     home.ok(&["key", "import", "k", "--token", "hsm1", "--object", "signer"]);
     let (there, away) = (hsm.folder().join("tokens"), hsm.folder().join("away"));
     fs::rename(&there, &away).unwrap();

@@ -16,7 +16,8 @@ fn a_worker_that_is_killed_crashes_or_stands_still_disturbs_no_other_key_and_is_
     let hsm = SoftHsm::new();
     hsm.add_rsa("signer", "01");
     let mut server = Server::new(PROGRAM);
-    SoftHsm::install(&server.directory().join("root"), &hsm.entry("deadline_ms = 1500"), PIN);
+    // The usual deadline: a shorter one is missed by a worker that is only slow, on a machine with other work.
+    SoftHsm::install(&server.directory().join("root"), &hsm.entry(""), PIN);
     server.start();
     server.import(ED25519);
     server.ok(&["key", "import", "hard", "--token", "hsm1", "--object", "signer"]);
@@ -25,19 +26,18 @@ fn a_worker_that_is_killed_crashes_or_stands_still_disturbs_no_other_key_and_is_
     let (hard, soft) = (Load::start(&server, "hard", "hard"), Load::start(&server, "soft", ED25519.name));
     let mut last = 0;
     for signal in ["KILL", "SEGV", "STOP"] {
-        let before = (hard.signed(), soft.signed());
-        server.until("signatures by both", || hard.signed() > before.0 && soft.signed() > before.1);
-        server.until("another worker", || worker_of(signer).is_some_and(|worker| worker != last));
-        last = worker_of(signer).unwrap();
-        assert!(server.signal(last, signal));
-        if signal == "SEGV" {
-            // Rust's handler looks for a stack overflow, finds none, and leaves the next one to the kernel: where a real one
-            // would come at once, as the same instruction is tried again.
-            server.signal(last, signal);
-        }
-        let before = (hard.signed(), soft.signed());
-        server.until("signatures by both again", || hard.signed() > before.0 && soft.signed() > before.1);
-        server.until("the old worker is gone", || worker_of(signer) != Some(last));
+        signatures_by_both(&server, &hard, &soft);
+        last = hit_worker(&server, signer, last, signal);
+        server.until("the old worker is gone", || {
+            if signal == "SEGV" {
+                // Rust's handler looks for a stack overflow, finds none, and leaves the next one to the kernel: where a
+                // real one would come at once, as the same instruction is tried again. One that comes before the handler
+                // of another has run is the same as that one, so there may be no end after two.
+                server.signal(last, signal);
+            }
+            worker_of(signer) != Some(last)
+        });
+        signatures_by_both(&server, &hard, &soft);
     }
     assert_eq!(soft.stop(), Vec::<String>::new(), "software keys");
     for failure in hard.stop() {
@@ -46,6 +46,21 @@ fn a_worker_that_is_killed_crashes_or_stands_still_disturbs_no_other_key_and_is_
     assert_eq!(server.child("signer"), signer, "the signer was not replaced");
     each_signature_is_logged_once(&server, &["hard", "soft"]);
     assert!(server.stop().success(), "{}", server.log());
+}
+
+fn signatures_by_both(server: &Server, hard: &Load, soft: &Load) {
+    let before = (hard.signed(), soft.signed());
+    server.until("signatures by both", || hard.signed() > before.0 && soft.signed() > before.1);
+}
+
+/// Sends the signal to a worker that is another than the last one, and says to which. One may end by itself meanwhile.
+fn hit_worker(server: &Server, signer: u32, last: u32, signal: &str) -> u32 {
+    let mut hit = None;
+    server.until("another worker is hit", || {
+        hit = worker_of(signer).filter(|worker| *worker != last && server.signal(*worker, signal));
+        hit.is_some()
+    });
+    hit.unwrap()
 }
 
 /// Nothing of it is left when the signer ends, however it ends.
