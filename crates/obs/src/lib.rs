@@ -12,7 +12,7 @@
 //!
 //! One connection carries one request and one reply, and the server closes after it. A request carries *digests* in which
 //! the client has already put class, time and subpackets: who signs one cannot know what it says. That is why a key is
-//! used over this protocol only if it was sealed for it (docs/adr/0018).
+//! used over this protocol only if it was sealed for it (docs/adr/0019).
 //!
 //! What this crate refuses to do: open a socket or a file, read a clock, hash, decrypt, hold a private key, decide. It
 //! uses no other crate of ours. Line numbers of `signd` and `sign.c` are those of obs-sign at commit 61b2eca (version 2.8.5);
