@@ -216,7 +216,12 @@ fn way_back(path: &Path, whole: &[Record], is_damaged: bool, package: &Path) {
         expected.push(path);
         expected.extend(whole.iter().filter_map(|other| match other {
             Record::Linked { path: name, leader } if leader == path => Some(name),
-            _ => None,
+            Record::Planned { .. }
+            | Record::Asked { .. }
+            | Record::Applied { .. }
+            | Record::Linked { .. }
+            | Record::Failed { .. }
+            | Record::Finished => None,
         }));
     }
     let undone: Vec<&[u8]> = undone.iter().map(|path| path.as_os_str().as_bytes()).collect();
