@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Killed at any point, the old signature file is there or the new one, or none as before; a temporary that stays goes
-//! with the next run. Of several that belong together all get their names or none ([`commit`]).
+//! with the next run. Of several that belong together all get their names or none (`sidecar/commit.rs`).
 
 mod commit;
 
