@@ -11,6 +11,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection, SqlitePool};
 
+use crate::copier;
 use crate::error::{Doing as _, Error};
 
 /// The schema, embedded. A number is never reused and a released file never edited.
@@ -54,7 +55,12 @@ pub(crate) async fn open(folder: &Path) -> Result<Pools, Error> {
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .test_before_acquire(false)
-        .connect_with(options(path).journal_mode(SqliteJournalMode::Wal).pragma("cache_size", WRITER_CACHE))
+        .connect_with(
+            options(path)
+                .journal_mode(SqliteJournalMode::Wal)
+                .pragma("cache_size", WRITER_CACHE)
+                .pragma("wal_autocheckpoint", copier::PAGES_MAX),
+        )
         .await
         .doing("open the store")?;
     MIGRATOR.run(&writer).await.map_err(|error| migration_error(path, error))?;
