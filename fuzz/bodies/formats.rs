@@ -9,7 +9,7 @@ use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::error::Error;
 use sealwright_formats::options::{IfSigned, PayloadCheck, Repeat, SignOptions};
-use sealwright_formats::prepared::{Output, Preparation, Prepared};
+use sealwright_formats::prepared::{NewContent, Output, Preparation, Prepared};
 use sealwright_formats::report::{DigestReport, DigestState, Verification, VerifyContext};
 use sealwright_formats::splice::Edits;
 use sealwright_formats::splice::Layout;
@@ -36,20 +36,26 @@ pub(crate) fn run(data: &[u8]) {
     let head = &file[..file.len().min(DETECT_BYTES)];
     assert_eq!(by_name(format.name()).unwrap().name(), format.name(), "two formats have one name");
     if let Some(found) = detect(head) {
-        assert!(found.is_embedded() && found.detect(head), "a format was found that does not know the file");
+        assert!(found.is_found() && found.detect(head), "a format was found that does not know the file");
     }
     let is_another = format.is_embedded() && !format.detect(head);
 
     let inspection = format.inspect(&file, Some(&file));
     let before = verify(format, &file).ok();
     assert!(!is_another || (inspection.is_err() && before.is_none()), "the file of another format was read");
-    strip(format, &file, before.as_ref());
+    if format.is_found() || !format.is_embedded() {
+        strip(format, &file, before.as_ref());
+    }
     let certificate = &KEYS.0[key];
     let salts = made_up::salts(certificate, options.hash, format.salts_needed(&options, certificate));
     let _ = format.prepare_stream(&mut file.as_slice(), &options, certificate, &salts);
     match format.prepare(&file, &options, certificate, &salts) {
         Ok(Preparation::Sign(prepared)) => {
-            assert!(!is_another, "the file of another format was signed");
+            assert!(!is_another || !format.is_found(), "the file of another format was signed");
+            if format.is_embedded() && !format.is_found() {
+                // Any file becomes one of the format: it has a target of its own.
+                return;
+            }
             sign(format, &file, &options, certificate, &prepared, salted);
         }
         Ok(Preparation::Leave { why }) => assert!(!why.is_empty(), "left as it is, and nobody says why"),
@@ -127,10 +133,13 @@ fn sign(
     );
     let edits = match prepared.plan.output(&packets, layout) {
         Err(error) => return assert!(!error.advice().is_empty()),
-        Ok(Output::Sidecar { suffix, bytes }) => {
-            assert!(suffix.starts_with('.') && !format.is_embedded(), "{suffix}");
-            let found = format.inspect(file, Some(&bytes)).unwrap().signatures;
-            return assert_eq!(found.len(), packets.len(), "the new signature is not found");
+        Ok(Output::Beside(contents)) => {
+            assert!(!format.is_embedded() && contents.len() == prepared.beside.len());
+            let found = contents.iter().map(|content| {
+                let bytes = written(content, file);
+                format.inspect(file, Some(&bytes)).unwrap().signatures.len()
+            });
+            return assert_eq!(found.sum::<usize>(), packets.len(), "the new signatures are not found");
         }
         Ok(Output::Edits(edits)) => edits,
     };
@@ -171,6 +180,22 @@ fn sign(
         .prepare(&signed, &again, certificate, &salts)
         .map(|again| matches!(again, Preparation::Sign(_)));
     assert!(matches!(again, Ok(true)), "what was signed cannot be signed again");
+}
+
+/// A new file beside this one.
+fn written(content: &NewContent, file: &Vec<u8>) -> Vec<u8> {
+    match content {
+        NewContent::Bytes(bytes) => bytes.clone(),
+        NewContent::Framed(framed) => {
+            let mut out = Vec::new();
+            let mut put = |bytes: &[u8]| {
+                out.extend_from_slice(bytes);
+                Ok(())
+            };
+            framed.write(file, &mut put).unwrap();
+            out
+        }
+    }
 }
 
 /// The new file; the edits are for this one, and stay where the format's signatures are.

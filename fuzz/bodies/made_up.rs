@@ -42,6 +42,7 @@ fn packet(item: &Item, certificate: &Certificate, salted: bool) -> Vec<u8> {
     };
     let template = Template {
         hash: item.content.hash(),
+        kind: item.purpose.data_kind(),
         key,
         issuer: certificate.fingerprint(),
         created: NOW,

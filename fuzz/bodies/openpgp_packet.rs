@@ -7,7 +7,7 @@ use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::packet::{PACKET_BYTES_MAX, PACKETS_MAX, SignaturePacket};
 use sealwright_crypto::openpgp::salt::Salt;
-use sealwright_crypto::openpgp::signature::Template;
+use sealwright_crypto::openpgp::signature::{DataKind, Template};
 use sealwright_crypto::openpgp::verify::{State, preflight, verify};
 use std::sync::LazyLock;
 
@@ -82,7 +82,8 @@ fn compose(data: &[u8]) {
     let first = is_v6.then(|| Salt::new(hash, &input.bytes(hash.salt_len())).unwrap());
     let mut content = first.map_or_else(|| Hasher::new(hash), |salt| salt.hasher());
     content.update(input.rest());
-    let template = Template { hash, key, issuer, created, salt, first };
+    let kind = DataKind::Binary;
+    let template = Template { hash, kind, key, issuer, created, salt, first };
     let unsigned = template.finish(&content.midstate()).unwrap();
     let Ok(packet) = unsigned.pack(&raw) else {
         let is_zero = |part: &[u8]| part.iter().all(|byte| *byte == 0);

@@ -660,7 +660,7 @@ _sealwright() {
             fi
             case "${prev}" in
                 --format)
-                    COMPREPLY=($(compgen -W "rpm detached" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rpm detached cleartext apt-release" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -1077,7 +1077,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__resign)
-            opts="-j -o -h -V --key --key-map --from --journal --jobs --rate --dry-run --output --purge-list --undo --hash --check-payload --salt --rpm-signature --min-rpm --detached-output --in-place --hardlinks --server --config --json --help --version"
+            opts="-j -o -h -V --key --key-map --from --journal --jobs --rate --dry-run --output --purge-list --undo --hash --check-payload --salt --rpm-signature --min-rpm --detached-output --cleartext-output --in-place --hardlinks --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1139,6 +1139,10 @@ _sealwright() {
                     COMPREPLY=($(compgen -W "asc sig" -- "${cur}"))
                     return 0
                     ;;
+                --cleartext-output)
+                    COMPREPLY=($(compgen -W "asc in-place" -- "${cur}"))
+                    return 0
+                    ;;
                 --hardlinks)
                     COMPREPLY=($(compgen -W "relink break refuse" -- "${cur}"))
                     return 0
@@ -1177,7 +1181,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__sign)
-            opts="-j -r -o -0 -h -V --key --format --jobs --recursive --output --if-signed --force --hash --dry-run --check-payload --salt --rpm-signature --min-rpm --detached-output --in-place --hardlinks --server --config --files-from --null --json --help --version"
+            opts="-j -r -o -0 -h -V --key --format --jobs --recursive --output --if-signed --force --hash --dry-run --check-payload --salt --rpm-signature --min-rpm --detached-output --cleartext-output --in-place --hardlinks --server --config --files-from --null --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1188,7 +1192,7 @@ _sealwright() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "rpm detached" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rpm detached cleartext apt-release" -- "${cur}"))
                     return 0
                     ;;
                 --jobs)
@@ -1225,6 +1229,10 @@ _sealwright() {
                     ;;
                 --detached-output)
                     COMPREPLY=($(compgen -W "asc sig" -- "${cur}"))
+                    return 0
+                    ;;
+                --cleartext-output)
+                    COMPREPLY=($(compgen -W "asc in-place" -- "${cur}"))
                     return 0
                     ;;
                 --hardlinks)
@@ -1370,7 +1378,7 @@ _sealwright() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "rpm detached" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "rpm detached cleartext apt-release" -- "${cur}"))
                     return 0
                     ;;
                 --jobs)

@@ -138,7 +138,9 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_se
 complete -c sealwright -n "__fish_sealwright_using_subcommand key; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l key -d 'Key to sign with: name, or fingerprint of the certificate or the signing subkey' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l format -d 'Format of the files; default: recognised by their content' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
-detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"
+detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'
+cleartext\t'a text, with an OpenPGP signature after it in one file (clear-signed, FILE.asc)'
+apt-release\t'Release of an apt repository, with InRelease and Release.gpg beside it, both or neither'"
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s j -l jobs -d 'Files in hand at once' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -s o -l output -d 'Write signed copies into this directory and leave the files as they are' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l if-signed -d 'What to do with a file that is signed already' -r -f -a "replace\t'Only the new signature remains'
@@ -155,6 +157,8 @@ both\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l min-rpm -d 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l detached-output -d 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)' -r -f -a "asc\t''
 sig\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l cleartext-output -d 'Where a clear-signed document goes: asc (a new file, FILE.asc) or in-place (FILE itself becomes it)' -r -f -a "asc\t''
+in-place\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand sign" -l hardlinks -d 'What becomes of a file\'s other names; default: relink, but with --in-place refuse' -r -f -a "relink\t'Names in this call stay names of one file'
 break\t'Each name becomes a file of its own'
 refuse\t'Leave files with other names alone, and say so'"
@@ -189,6 +193,8 @@ both\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l min-rpm -d 'Oldest rpm that must read the signed package, 4.4 or later with both numbers, as in 4.14: what its limits do not allow is refused' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l detached-output -d 'Kind of detached OpenPGP signature: asc (text with armor) or sig (binary)' -r -f -a "asc\t''
 sig\t''"
+complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l cleartext-output -d 'Where a clear-signed document goes: asc (a new file, FILE.asc) or in-place (FILE itself becomes it)' -r -f -a "asc\t''
+in-place\t''"
 complete -c sealwright -n "__fish_sealwright_using_subcommand resign" -l hardlinks -d 'What becomes of a file\'s other names; default: relink, but with --in-place refuse' -r -f -a "relink\t'Names in this call stay names of one file'
 break\t'Each name becomes a file of its own'
 refuse\t'Leave files with other names alone, and say so'"
@@ -206,7 +212,9 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l key -d 
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l keyring -d 'Check against the certificates in this file, armored or binary; `-` is standard input' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l cert -d 'Check against this certificate, armored or binary' -r -F
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l format -d 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
-detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"
+detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'
+cleartext\t'a text, with an OpenPGP signature after it in one file (clear-signed, FILE.asc)'
+apt-release\t'Release of an apt repository, with InRelease and Release.gpg beside it, both or neither'"
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -s j -l jobs -d 'Files in hand at once' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l server -d 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded' -r
 complete -c sealwright -n "__fish_sealwright_using_subcommand verify" -l config -d 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml' -r -F
@@ -224,7 +232,9 @@ complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -l json -d 
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sealwright -n "__fish_sealwright_using_subcommand strip" -s V -l version -d 'Print version'
 complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -l format -d 'Format of the files; default: recognised by their content, else a signature beside them (.asc, .sig)' -r -f -a "rpm\t'RPM packages, binary and source, formats 3 to 6'
-detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'"
+detached\t'any file, with an OpenPGP signature beside it (.asc, .sig)'
+cleartext\t'a text, with an OpenPGP signature after it in one file (clear-signed, FILE.asc)'
+apt-release\t'Release of an apt repository, with InRelease and Release.gpg beside it, both or neither'"
 complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -s r -l recursive -d 'Look at the packages in directories, and in those beneath; links are not followed'
 complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -l json -d 'One JSON object for each file or key on standard output'
 complete -c sealwright -n "__fish_sealwright_using_subcommand inspect" -s h -l help -d 'Print help (see more with \'--help\')'

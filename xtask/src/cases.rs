@@ -1,6 +1,7 @@
 //! Runs the cases of fixtures/cases with the real program: `setup.sh` makes files, our commands run, `check.sh`
 //! (or, where there is none, the code here after `expected.md`) says what is right.
 
+mod documents;
 mod files;
 mod keys;
 mod rpm;
@@ -20,6 +21,7 @@ type Steps = fn(&Stage) -> std::result::Result<(), String>;
 
 /// Every case: the folder, and our commands for it.
 const CASES: &[(&str, Steps)] = &[
+    ("clear-dashes", documents::clear_dashes),
     ("file-concurrent-same", files::concurrent_same),
     ("file-disk-full", files::disk_full),
     ("file-empty-and-junk", files::empty_and_junk),
@@ -30,6 +32,8 @@ const CASES: &[(&str, Steps)] = &[
     ("key-expired-subkey-choice", keys::expired_subkey_choice),
     ("key-sha1-selfsig", keys::sha1_selfsig),
     ("key-subkey-only-secret", keys::subkey_only_secret),
+    ("multi-signer-inrelease", documents::multi_signer_inrelease),
+    ("repomd-order", documents::repomd_order),
     ("rpm-4gib-tags", rpm::four_gib_tags),
     ("rpm-badima-resign", rpm::badima_resign),
     ("rpm-double-addsign", rpm::double_addsign),
@@ -42,6 +46,7 @@ const CASES: &[(&str, Steps)] = &[
     ("rpm-region-trailer-malformed", rpm::region_trailer),
     ("rpm-resign-both-kinds", rpm::resign_both_kinds),
     ("rpm-v6-sign", rpm::v6_sign),
+    ("sig-packet-version", documents::sig_packet_version),
     ("verify-states", files::verify_states),
 ];
 

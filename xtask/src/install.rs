@@ -16,6 +16,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("gpg-agent", "gpg-agent"),
     ("gpgv", "gpgv"),
     ("sqv", "sqv"),
+    ("sq", "sq"),
     ("faketime", "faketime"),
     ("strace", "strace"),
     ("getfattr", "attr"),

@@ -2,11 +2,12 @@
 //!
 //! `edges`: who may depend on whom, read from the table in docs/ARCHITECTURE.md. `sources`: shape of source
 //! files. `fixtures`: fixtures against their list, and each file format against its page. `links`: files that
-//! documents name exist.
+//! documents name exist. `names`: so do the tests and functions.
 
 mod edges;
 mod fixtures;
 mod links;
+mod names;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(sources::check(&files)?);
     findings.extend(fixtures::check(&files)?);
     findings.extend(links::check(&files)?);
+    findings.extend(names::check(&files)?);
     for finding in &findings {
         println!("tidy: {finding}");
     }

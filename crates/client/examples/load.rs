@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! load sign FOLDER PORT KEY ITEMS IN_FLIGHT GROUPS CONNECTIONS interactive|batch PAUSE_MS
+//!                                             # KEY `PREFIX*COUNT`: each group with one of PREFIX-0 ... at random; `@`: in turns
+//! load keys FOLDER PORT PREFIX COUNT          # makes the keys PREFIX-0, PREFIX-1 ...
 //! load crowd FOLDER PORT KEY CONNECTIONS      # stays connected until its standard input ends
 //! load echo FOLDER                            # a tonic server with mutual TLS and nothing behind it; says its port
 //! ```
@@ -22,6 +24,8 @@
 mod crowd;
 #[path = "load/echo.rs"]
 mod echo;
+#[path = "load/keys.rs"]
+mod keys;
 #[path = "load/line.rs"]
 mod line;
 #[path = "load/sign.rs"]
@@ -35,6 +39,9 @@ fn main() {
     runtime.block_on(async {
         match words.as_slice() {
             ["sign", folder, port, rest @ ..] => sign::run(&line::Line::new(folder, port), rest).await,
+            ["keys", folder, port, prefix, count] => {
+                keys::run(&line::Line::new(folder, port), prefix, count.parse().unwrap()).await;
+            }
             ["crowd", folder, port, key, connections] => {
                 crowd::run(&line::Line::new(folder, port), key, connections.parse().unwrap()).await;
             }

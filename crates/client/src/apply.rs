@@ -29,6 +29,7 @@ mod replace;
 pub(crate) mod second;
 pub mod sidecar;
 mod space;
+mod spare;
 mod target;
 mod temporary;
 pub mod undo;

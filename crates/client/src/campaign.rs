@@ -14,10 +14,11 @@
 pub mod check;
 pub(crate) mod course;
 pub mod journal;
+pub mod key_map;
 pub mod keys;
 mod look;
 pub mod plan;
-pub(crate) mod record;
+pub mod record;
 pub mod run;
 pub mod second;
 pub mod tree;

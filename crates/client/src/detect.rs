@@ -14,13 +14,21 @@ pub(crate) fn format(source: &SourceFile, named: Option<&str>) -> Result<&'stati
         return sealwright_formats::by_name(name).ok_or(Error::Internal("a format that is not registered"));
     }
     let head = source.head(DETECT_BYTES)?;
-    sealwright_formats::detect(&head).ok_or_else(|| Error::UnknownContent { content: Content::of(&head) })
+    sealwright_formats::recognise(&head).ok_or_else(|| Error::UnknownContent { content: Content::of(&head) })
 }
 
-/// The format with embedded signatures that recognises the content, if any.
+/// The format that shows in the content, signed or not, if any: what `-r` finds.
 ///
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn detect(source: &SourceFile) -> Result<Option<&'static dyn Format>, Error> {
     Ok(sealwright_formats::detect(&source.head(DETECT_BYTES)?))
+}
+
+/// The format with embedded signatures that recognises the content, which may be a signed file only.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn recognise(source: &SourceFile) -> Result<Option<&'static dyn Format>, Error> {
+    Ok(sealwright_formats::recognise(&source.head(DETECT_BYTES)?))
 }

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sealwright_formats::Format;
+use sealwright_formats::prepared::BesideName;
 use sealwright_formats::source::ReadAt as _;
 
-use crate::apply::sidecar::{Beside, SIDECAR_BYTES_MAX, SUFFIXES};
+use crate::apply::sidecar::{Beside, SIDECAR_BYTES_MAX};
 use crate::detect;
 use crate::error::{Content, Error};
 use crate::shown::shown;
@@ -48,7 +49,9 @@ pub(crate) fn look(entry: &Entry, named: Option<&'static str>) -> Result<Option<
     source.read_once();
     let embedded = match named {
         Some(name) => Some(detect::format(&source, Some(name))?).filter(|format| format.is_embedded()),
-        None => detect::detect(&source)?,
+        // What lies in a tree is looked at only if it shows by itself that it is meant.
+        None if matches!(entry.place, Place::Found { .. }) => detect::detect(&source)?,
+        None => detect::recognise(&source)?,
     };
     if let Some(format) = embedded {
         return Ok(Some(Looked { source, format, sidecars: Vec::new(), notes: Vec::new() }));
@@ -92,10 +95,10 @@ pub(crate) fn report<T>(
     report
 }
 
-/// For `NAME.asc` and `NAME.sig` that hold a signature: `NAME`.
+/// For `NAME.asc`, `NAME.sig` and `NAME.gpg` that hold a signature: `NAME`.
 fn signed_by(entry: &Entry, source: &SourceFile) -> Result<Option<Entry>, Error> {
     let name = entry.shown.file_name().unwrap_or_default().as_bytes();
-    let stem = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix.as_bytes()));
+    let stem = [".asc", ".sig", ".gpg"].iter().find_map(|suffix| name.strip_suffix(suffix.as_bytes()));
     let Some(stem) = stem.filter(|stem| !stem.is_empty()) else { return Ok(None) };
     let head = source.head(sealwright_formats::DETECT_BYTES)?;
     // A binary signature packet starts with 0x88..0x8b (old format, tag 2) or 0xc2 (RFC 9580 section 4.2).
@@ -123,14 +126,21 @@ fn with_sidecars(entry: &Entry, source: SourceFile, format: &'static dyn Format)
     let beside = Beside::of(entry, &source)?;
     let mut sidecars = Vec::new();
     let mut notes = Vec::new();
-    for suffix in SUFFIXES {
-        if let Some(bytes) = beside.read(suffix)? {
-            notes.push(format!("signature in {}", shown(&beside.path(suffix))));
-            sidecars.push(bytes);
+    let mut names = Vec::new();
+    for name in format.beside() {
+        let (BesideName::Suffix(shown_name) | BesideName::Whole(shown_name)) = *name;
+        names.push(shown_name);
+        let Some(bytes) = beside.read(*name)? else { continue };
+        let path = shown(&beside.path(*name));
+        if *name == BesideName::Suffix(".asc") && sealwright_formats::recognise(&bytes).is_some() {
+            notes.push(format!("{path} is a signed document of its own"));
+            continue;
         }
+        notes.push(format!("signature in {path}"));
+        sidecars.push(bytes);
     }
     if sidecars.is_empty() {
-        notes.push(format!("no signature in it, and none beside it ({})", SUFFIXES.join(", ")));
+        notes.push(format!("no signature in it, and none beside it ({})", names.join(", ")));
     }
     Ok(Looked { source, format, sidecars, notes })
 }

@@ -1,6 +1,7 @@
 //! Signs one file: detect, prepare, stage, ask, verify like a stranger, splice, re-read. Each step takes what
 //! the step before returned; a signature that was not verified cannot be spliced.
 
+mod beside;
 mod course;
 pub mod detached;
 pub(crate) mod finish;
@@ -18,16 +19,14 @@ use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::Usage;
-use sealwright_formats::Format;
-use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
-use sealwright_formats::options::{IfSigned, SignOptions};
+use sealwright_formats::options::SignOptions;
 use sealwright_formats::prepared::{Preparation, Prepared};
 use sealwright_formats::source::ReadAt as _;
 use sealwright_proto::status::{Code, Fault};
 use tokio::sync::Semaphore;
 
 use crate::apply::second::{copy_whole, link_or_copy};
-use crate::apply::sidecar::{Beside, Keep, StagedSidecar};
+use crate::apply::sidecar::StagedSidecars;
 use crate::apply::{OutputDirectory, Policy, Staged, Target, Writing, Written};
 use crate::batch::{self, Stop};
 use crate::campaign::course::{Course, Kept};
@@ -176,7 +175,7 @@ pub(crate) struct Pending {
 
 enum StagedPlace {
     File(Box<Staged>),
-    Sidecar(Box<StagedSidecar>),
+    Sidecars(Box<StagedSidecars>),
 }
 
 enum Step {
@@ -402,7 +401,7 @@ impl Signer {
             let why = "signed by an earlier run".to_owned();
             return Ok(Step::Done(Done::Unchanged { why, copy: None }));
         }
-        if !format.is_embedded() || matches!(self.request.policy.writing, Writing::InPlace(_)) {
+        if !format.is_found() || matches!(self.request.policy.writing, Writing::InPlace(_)) {
             source.read_once();
         }
         let whole = Until { source: &source, stop };
@@ -414,19 +413,13 @@ impl Signer {
             Preparation::Sign(prepared) => prepared,
         };
         trail.notes.append(&mut prepared.notes);
-        self.stage(entry, source, format, prepared)
+        self.stage(entry, source, prepared)
     }
 
-    fn stage(
-        &self,
-        entry: &Entry,
-        source: Arc<SourceFile>,
-        format: &dyn Format,
-        prepared: Prepared,
-    ) -> Result<Step, Error> {
+    fn stage(&self, entry: &Entry, source: Arc<SourceFile>, prepared: Prepared) -> Result<Step, Error> {
         let target = self.target(entry, &source)?;
-        if !format.is_embedded() {
-            return self.stage_sidecar(entry, source, target.as_ref(), prepared);
+        if !prepared.beside.is_empty() {
+            return self.stage_beside(entry, source, target.as_ref(), prepared);
         }
         let replaced = target.is_none().then(|| Target::replacing(&source));
         let target = target.unwrap_or_else(|| Target::replacing(&source));
@@ -455,32 +448,6 @@ impl Signer {
         let first = shown(&signed.1);
         trail.notes.push(format!("a hard link to {first}"));
         Ok(Some(Step::Done(Done::Signed(Signed { leader: Some(signed.1), ..signed.0 }))))
-    }
-
-    fn stage_sidecar(
-        &self,
-        entry: &Entry,
-        source: Arc<SourceFile>,
-        target: Option<&Target>,
-        prepared: Prepared,
-    ) -> Result<Step, Error> {
-        let beside = match target {
-            Some(target) => Beside::target(target),
-            None => Beside::of(entry, &source)?,
-        };
-        if let Some(why) = self.keep_sidecar(&beside, &source, &prepared)? {
-            return Ok(Step::Done(Done::Unchanged { why, copy: None }));
-        }
-        if self.request.effect == Effect::DryRun {
-            return Ok(Step::Done(Done::WouldSign { signatures: prepared.items.len() }));
-        }
-        let options = &self.request.options;
-        let suffix = format!(".{}", options.format.value(&DETACHED_OUTPUT));
-        let keep = if options.if_signed == IfSigned::Add { Keep::Others } else { Keep::Nothing };
-        let staged = beside.stage(source, suffix, keep, self.packet_len_max()?)?;
-        self.others(&staged)?;
-        let place = StagedPlace::Sidecar(Box::new(staged));
-        Ok(Step::Ask(Pending { prepared, place, target: None, kept: None }))
     }
 
     /// The file stays as it is; with `--output` it is copied, so that the directory is complete.

@@ -8,8 +8,12 @@
     reason = "tests"
 )]
 
+#[path = "../../../fuzz/bodies/campaign_journal.rs"]
+mod campaign_journal;
 #[path = "../../../fuzz/bodies/choices.rs"]
 mod choices;
+#[path = "../../../fuzz/bodies/key_map.rs"]
+mod key_map;
 #[path = "../../../fuzz/bodies/seeds.rs"]
 mod seeds;
 #[path = "../../../fuzz/bodies/undo.rs"]
@@ -18,4 +22,14 @@ mod undo;
 #[test]
 fn no_seed_of_undo_breaks_a_rule() {
     seeds::replay("undo", undo::run);
+}
+
+#[test]
+fn no_seed_of_campaign_journal_breaks_a_rule() {
+    seeds::replay("campaign_journal", campaign_journal::run);
+}
+
+#[test]
+fn no_seed_of_key_map_breaks_a_rule() {
+    seeds::replay("key_map", key_map::run);
 }

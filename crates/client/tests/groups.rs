@@ -22,7 +22,7 @@ use sealwright_client::apply::sidecar::{Beside, Keep};
 use sealwright_client::apply::{HardLinks, Policy, Staged, Target, Writing};
 use sealwright_client::source::file::SourceFile;
 use sealwright_client::source::{Entry, Place};
-use sealwright_formats::prepared::Room;
+use sealwright_formats::prepared::{BesideFile, BesideKind, BesideName, NewContent, Room};
 use sealwright_formats::splice::{Edit, Edits};
 
 /// Names the folder, in the process that strace watches.
@@ -89,8 +89,11 @@ fn the_group_that_strace_watches() {
             let source = Arc::new(SourceFile::open_locked(&entry).unwrap());
             if what == SIGNATURE_FILES {
                 let beside = Beside::of(&entry, &source).unwrap();
-                let staged = beside.stage(source, ".sig".to_owned(), Keep::Nothing, 100).unwrap();
-                jobs.push(Job::Sidecar(Box::new(staged.filled(".sig", vec![9; 100]).unwrap())));
+                let (name, kind) = (BesideName::Suffix(".sig"), BesideKind::Signatures);
+                let file = BesideFile { name, kind, item: 0, len_max: 0 };
+                let staged = beside.stage(source, vec![file], Keep::Nothing, 100).unwrap();
+                let content = vec![NewContent::Bytes(vec![9; 100])];
+                jobs.push(Job::Sidecars(Box::new(staged.filled(content).unwrap())));
                 continue;
             }
             let target = Target::replacing(&source);
@@ -135,10 +138,10 @@ fn in_place_one_record_is_synced_for_all_before_the_first_write_and_goes_after_t
     let record = positions(&calls, |call, path| call == "fsync" && path.starts_with(&state));
     let gone = positions(&calls, |call, path| call == "unlinkat" && path == state);
     let reserved = positions(&calls, |call, path| call == "fallocate" && path.starts_with(&state));
-    // The file that reserved space lost its name at once; the record goes at the end.
+    // The file that reserved space goes when the record is safe elsewhere; the record goes at the end.
     assert_eq!((writes.len(), files.len(), record.len(), gone.len()), (64, 1, 2, 2), "{calls:?}");
     assert!((1..=4).contains(&reserved.len()), "in steps for many");
-    assert!(gone[0] < reserved[0]);
+    assert!(reserved.last() < record.first() && record.last() < gone.first());
     assert!(
         record.last() < writes.first(),
         "nothing is written before its record and the record's name are synced"

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use rustix::fs::XattrFlags;
 use sealwright_client::apply::journal::StateDirectory;
-use sealwright_client::apply::recovery::{Left, Outcome, recover};
+use sealwright_client::apply::recovery::{Left, Outcome, Recovered, recover};
 use sealwright_client::apply::undo::{Malformed, Record, Sector, encode, parse, sha256};
 use sealwright_client::apply::{HardLinks, Method, Policy, Staged, Target, Writing, group};
 use sealwright_client::error::{Error, NotInPlace};
@@ -310,6 +310,87 @@ fn a_damaged_record_is_named_and_kept_and_one_that_was_never_finished_goes() {
     assert!(matches!(report[0].outcome, Outcome::Left { why: Left::Record(Malformed::Checksum), .. }));
     assert_eq!(report.len(), 1);
     assert_eq!(bench.records(), [damaged]);
+}
+
+/// As it lies in the file that was reserved for records: a header in the first sector, the journal, room for others.
+fn in_spare(time: u64, journal: &[u8]) -> Vec<u8> {
+    let len = journal.len() as u64;
+    let mut bytes = [*b"SEALKEPT", time.to_be_bytes(), len.to_be_bytes()].concat();
+    bytes.resize(512, 0);
+    bytes.extend_from_slice(journal);
+    bytes.extend_from_slice(&[0x55; 5000]);
+    bytes
+}
+
+#[test]
+fn a_record_in_reserved_space_is_settled_as_any_other_and_reserved_space_without_one_goes() {
+    let bench = Bench::new();
+    let path = bench.file("a.rpm");
+    let journal = encode(&[record(&path)]);
+    let mut torn = old();
+    torn[4000..4096].fill(0xee);
+    fs::write(&path, &torn).unwrap();
+    bench.plant("spare-1-0", &in_spare(5, &journal));
+    bench.plant("spare-2-0", &[]);
+    bench.plant("spare-3-0", &[0; 9000]);
+    let mut unfinished = in_spare(5, &journal);
+    unfinished[..24].fill(0);
+    bench.plant("spare-4-0", &unfinished);
+    let report = recover(&bench.state()).unwrap();
+    assert!(matches!(report[..], [Recovered { outcome: Outcome::RolledBack, .. }]), "{report:?}");
+    assert_eq!(fs::read(&path).unwrap(), old());
+    assert!(bench.records().is_empty());
+}
+
+#[test]
+fn reserved_space_with_a_damaged_record_is_named_and_kept() {
+    let bench = Bench::new();
+    let journal = encode(&[record(&bench.file("a.rpm"))]);
+    let mut checksum = in_spare(5, &journal);
+    checksum[600] ^= 1;
+    let mut version = in_spare(5, &journal);
+    version[7] ^= 1;
+    let length = &in_spare(5, &journal)[..900];
+    for (bytes, expected) in
+        [(&checksum[..], Malformed::Checksum), (&version, Malformed::Version), (length, Malformed::Length)]
+    {
+        let planted = bench.plant("spare-1-0", bytes);
+        let report = recover(&bench.state()).unwrap();
+        let Outcome::Left { why: Left::Record(why), record } = &report[0].outcome else {
+            panic!("{report:?}")
+        };
+        assert_eq!((why, record), (&expected, &planted));
+        assert_eq!(fs::read(&planted).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn of_two_records_of_one_file_the_later_is_settled_first_wherever_it_lies() {
+    // What the later one says is new is what the earlier one says is old: in the wrong order the earlier fits nothing.
+    for later_in_spare in [true, false] {
+        let bench = Bench::new();
+        let path = bench.file("a.rpm");
+        let later = record(&path);
+        let mut earlier = later.clone();
+        for sector in &mut earlier.sectors {
+            sector.new = sha256(&sector.old);
+            sector.old.fill(0x33);
+        }
+        let mut torn = old();
+        torn[4000..4096].fill(0xee);
+        fs::write(&path, &torn).unwrap();
+        let (in_own, in_reserved) = if later_in_spare { (&earlier, &later) } else { (&later, &earlier) };
+        bench.plant("undo-00000000000000000007-0", &encode(std::slice::from_ref(in_own)));
+        // Made before the other, and written after or before it.
+        let time = if later_in_spare { 9 } else { 5 };
+        let journal = encode(std::slice::from_ref(in_reserved));
+        bench.plant("spare-00000000000000000001-0", &in_spare(time, &journal));
+        let report = recover(&bench.state()).unwrap();
+        assert!(matches!(report[0].outcome, Outcome::RolledBack), "{report:?}");
+        assert!(matches!(report[1].outcome, Outcome::Completed), "{report:?}");
+        assert_eq!(fs::read(&path).unwrap(), old());
+        assert!(bench.records().is_empty());
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! What a key may be used for. Sealed with the key; one usage unless an override was logged.
 
 use crate::error::Error;
+use crate::openpgp::signature::DataKind;
 
 /// A sealed usage of a key (design: they are disjoint because an OpenPGP RSA signature is also a valid bare
 /// PKCS#1 signature over content plus trailer). The number is part of what is sealed and logged: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Usage {
-    /// OpenPGP signatures over data, type 0x00, trailer composed by the signer process.
+    /// OpenPGP signatures over data, type 0x00 or 0x01 ([`Purpose::data_kind`]), trailer composed by the signer process.
     OpenPgp,
 }
 
@@ -52,11 +53,13 @@ pub enum Purpose {
     RpmHeaderPayload,
     /// A whole file, signature beside it.
     Detached,
+    /// A text with its signature in one file (RFC 9580 section 7).
+    Cleartext,
 }
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::RpmHeader, Self::RpmHeaderPayload, Self::Detached];
+    pub const ALL: [Self; 4] = [Self::RpmHeader, Self::RpmHeaderPayload, Self::Detached, Self::Cleartext];
 
     /// The number on the wire and in log entries.
     #[must_use]
@@ -65,6 +68,16 @@ impl Purpose {
             Self::RpmHeader => 1,
             Self::RpmHeaderPayload => 2,
             Self::Detached => 3,
+            Self::Cleartext => 4,
+        }
+    }
+
+    /// The type of signature that is made for it, both over data: which one is all that the claim decides.
+    #[must_use]
+    pub const fn data_kind(self) -> DataKind {
+        match self {
+            Self::RpmHeader | Self::RpmHeaderPayload | Self::Detached => DataKind::Binary,
+            Self::Cleartext => DataKind::Text,
         }
     }
 
@@ -75,6 +88,7 @@ impl Purpose {
             Self::RpmHeader => "rpm-header",
             Self::RpmHeaderPayload => "rpm-header-payload",
             Self::Detached => "detached",
+            Self::Cleartext => "cleartext",
         }
     }
 

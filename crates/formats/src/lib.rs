@@ -13,6 +13,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod apt_release;
+pub mod cleartext;
 pub mod error;
 pub mod openpgp_detached;
 pub mod options;
@@ -29,13 +31,14 @@ use sealwright_crypto::openpgp::salt::Salt;
 
 use crate::error::Error;
 use crate::options::{OptionSpec, SignOptions};
-use crate::prepared::Preparation;
+use crate::prepared::{BesideName, Preparation};
 use crate::report::{Inspection, Verification, VerifyContext};
 use crate::source::ReadAt;
 use crate::splice::Edits;
 
 /// Every format, in the order in which content is asked. The one place where a format is registered.
-pub static FORMATS: &[&dyn Format] = &[&rpm::Rpm, &openpgp_detached::OpenPgpDetached];
+pub static FORMATS: &[&dyn Format] =
+    &[&rpm::Rpm, &openpgp_detached::OpenPgpDetached, &cleartext::Cleartext, &apt_release::AptRelease];
 
 /// How many bytes from the start of a file [`Format::detect`] may see.
 pub const DETECT_BYTES: usize = 4096;
@@ -48,8 +51,19 @@ pub trait Format: Sync {
     /// One line for help and man page.
     fn summary(&self) -> &'static str;
 
-    /// Whether the signature sits inside the file. Only such formats are detected, and touched by `-r`.
+    /// Whether a signed file has the signature inside. Only such formats are recognised by content.
     fn is_embedded(&self) -> bool;
+
+    /// Whether a file shows before it is signed that it is of this format. Others sign what they are told to, file by file:
+    /// they are never touched by `-r`.
+    fn is_found(&self) -> bool {
+        self.is_embedded()
+    }
+
+    /// Names of files beside a file that can hold its signatures, for verifying and inspecting.
+    fn beside(&self) -> &'static [BesideName] {
+        &[]
+    }
 
     /// Options of this format alone.
     fn options(&self) -> &'static [OptionSpec];
@@ -107,9 +121,15 @@ pub trait Format: Sync {
     fn strip(&self, source: &dyn ReadAt) -> Result<Option<Edits>, Error>;
 }
 
-/// The format with embedded signatures that recognises this content, if any.
+/// The format of which a file with this content is, signed or not: what `-r` finds.
 #[must_use]
 pub fn detect(head: &[u8]) -> Option<&'static dyn Format> {
+    recognise(head).filter(|format| format.is_found())
+}
+
+/// The format with embedded signatures that recognises this content, which may show only in a signed file.
+#[must_use]
+pub fn recognise(head: &[u8]) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.is_embedded() && format.detect(head))
 }
 

@@ -15,7 +15,10 @@ use sealwright_crypto::usage::Purpose;
 use crate::Format;
 use crate::error::Error;
 use crate::options::{OptionSpec, SignOptions};
-use crate::prepared::{Item, Layout, Output, Plan, Preparation, Prepared, Room, first_salt, salts_for};
+use crate::prepared::{
+    BesideFile, BesideKind, BesideName, Item, Layout, NewContent, Output, Plan, Preparation, Prepared, Room,
+    first_salt, salts_for,
+};
 use crate::report::{Inspection, SignatureReport, Verification, VerifyContext};
 use crate::source::{CHUNK_BYTES, ReadAt, for_each_chunk};
 use crate::splice::Edits;
@@ -54,6 +57,10 @@ impl Format for OpenPgpDetached {
 
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
+    }
+
+    fn beside(&self) -> &'static [BesideName] {
+        &[BesideName::Suffix(".asc"), BesideName::Suffix(".sig")]
     }
 
     fn detect(&self, _: &[u8]) -> bool {
@@ -98,7 +105,7 @@ impl Format for OpenPgpDetached {
 
     fn verify(&self, source: &dyn ReadAt, context: &VerifyContext<'_>) -> Result<Verification, Error> {
         let signatures = match read_sidecar(context.sidecar) {
-            Ok(packets) => check(source, &packets, context)?,
+            Ok(packets) => check(source, &packets, "detached", context)?,
             Err(reason) => vec![SignatureReport::unreadable("detached".to_owned(), reason)],
         };
         Ok(Verification { signatures, digests: Vec::new() })
@@ -106,7 +113,7 @@ impl Format for OpenPgpDetached {
 
     fn inspect(&self, source: &dyn ReadAt, sidecar: Option<&[u8]>) -> Result<Inspection, Error> {
         let signatures = match read_sidecar(sidecar) {
-            Ok(packets) => reports(&packets, SignatureReport::unchecked),
+            Ok(packets) => reports(&packets, "detached", SignatureReport::unchecked),
             Err(reason) => vec![SignatureReport::unreadable("detached".to_owned(), reason)],
         };
         let facts = vec![("size", format!("{} bytes", source.len()))];
@@ -130,7 +137,9 @@ fn begin(options: &SignOptions, key: &Certificate, salts: &[Salt]) -> Result<(Op
 fn prepared(content: Hasher, salt: Option<Salt>, options: &SignOptions) -> Preparation {
     let items = vec![Item { purpose: Purpose::Detached, content, salt }];
     let armored = options.format.value(&DETACHED_OUTPUT) == "asc";
-    Preparation::Sign(Prepared { items, plan: Box::new(DetachedPlan { armored }), notes: Vec::new() })
+    let name = BesideName::Suffix(if armored { ".asc" } else { ".sig" });
+    let beside = vec![BesideFile { name, kind: BesideKind::Signatures, item: 0, len_max: 0 }];
+    Preparation::Sign(Prepared { items, plan: Box::new(DetachedPlan { armored }), beside, notes: Vec::new() })
 }
 
 struct DetachedPlan {
@@ -146,17 +155,18 @@ impl Plan for DetachedPlan {
         let [packet] = packets else {
             return Err(Error::internal("not one signature for one file"));
         };
-        SignaturePacket::parse(packet)?;
-        if self.armored {
-            let text = armor::encode(armor::Kind::Signature, packet);
-            return Ok(Output::Sidecar { suffix: ".asc", bytes: text.into_bytes() });
-        }
-        Ok(Output::Sidecar { suffix: ".sig", bytes: packet.clone() })
+        SignaturePacket::parse_many(packet)?;
+        let bytes = if self.armored {
+            armor::encode(armor::Kind::Signature, packet).into_bytes()
+        } else {
+            packet.clone()
+        };
+        Ok(Output::Beside(vec![NewContent::Bytes(bytes)]))
     }
 }
 
 /// The packets of a signature file; none if there is no file; else why it is none.
-fn read_sidecar(sidecar: Option<&[u8]>) -> Result<Vec<SignaturePacket>, String> {
+pub(crate) fn read_sidecar(sidecar: Option<&[u8]>) -> Result<Vec<SignaturePacket>, String> {
     let Some(bytes) = sidecar else { return Ok(Vec::new()) };
     if bytes.len() > SIDECAR_BYTES_MAX {
         return Err(format!("it has {} bytes; the limit is {SIDECAR_BYTES_MAX}", bytes.len()));
@@ -167,9 +177,10 @@ fn read_sidecar(sidecar: Option<&[u8]>) -> Result<Vec<SignaturePacket>, String> 
 }
 
 /// Reads the file once for all signatures that need it.
-fn check(
+pub(crate) fn check(
     source: &dyn ReadAt,
     packets: &[SignaturePacket],
+    place: &str,
     context: &VerifyContext<'_>,
 ) -> Result<Vec<SignatureReport>, Error> {
     let needs_content = |packet: &&SignaturePacket| preflight(packet, context.keyring, context.now).is_none();
@@ -202,16 +213,18 @@ fn check(
             None => Outcome::not_valid(State::Weak, "its hash algorithm is not supported"),
         }
     };
-    Ok(reports(packets, |place, packet| SignatureReport::new(place, packet, outcome(packet))))
+    Ok(reports(packets, place, |place, packet| SignatureReport::new(place, packet, outcome(packet))))
 }
 
-fn reports(
+/// One report for each packet, with its number if there are several.
+pub(crate) fn reports(
     packets: &[SignaturePacket],
+    place: &str,
     report: impl Fn(String, &SignaturePacket) -> SignatureReport,
 ) -> Vec<SignatureReport> {
-    let place = |number: usize| match packets.len() {
-        1 => "detached".to_owned(),
-        _ => format!("detached #{}", number.saturating_add(1)),
+    let numbered = |number: usize| match packets.len() {
+        1 => place.to_owned(),
+        _ => format!("{place} #{}", number.saturating_add(1)),
     };
-    packets.iter().enumerate().map(|(number, packet)| report(place(number), packet)).collect()
+    packets.iter().enumerate().map(|(number, packet)| report(numbered(number), packet)).collect()
 }

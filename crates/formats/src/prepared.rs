@@ -1,7 +1,7 @@
 //! What `prepare` found: the things to sign, and the plan that turns signatures into a new file.
 
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyVersion};
-use sealwright_crypto::digest::Hasher;
+use sealwright_crypto::digest::{Digest, Hasher};
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::usage::Purpose;
@@ -9,6 +9,7 @@ use sealwright_crypto::usage::Purpose;
 use crate::error::Error;
 use crate::splice::Edits;
 
+pub use crate::cleartext::Framed;
 pub use crate::splice::Layout;
 
 /// The answer of [`crate::Format::prepare`].
@@ -28,6 +29,9 @@ pub struct Prepared {
     pub items: Vec<Item>,
     /// Turns that many signatures into the output.
     pub plan: Box<dyn Plan>,
+    /// The files beside it that [`Output::Beside`] fills, in the order in which they get their names; none: the file itself
+    /// changes.
+    pub beside: Vec<BesideFile>,
     /// What a user should know: "payload not checked", "kept 12 file signatures".
     pub notes: Vec<String>,
 }
@@ -42,6 +46,40 @@ pub struct Item {
     pub content: Hasher,
     /// For a version 6 key: what was fed to it first.
     pub salt: Option<Salt>,
+}
+
+/// A file that is made beside the one that is signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BesideFile {
+    /// What it is called.
+    pub name: BesideName,
+    /// What it holds, and so what may have the name already.
+    pub kind: BesideKind,
+    /// The item of [`Prepared::items`] whose signature it holds.
+    pub item: usize,
+    /// Its length in bytes at most, without signatures.
+    pub len_max: u64,
+}
+
+/// What a file beside another is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BesideName {
+    /// The name of the file, and this: `.asc`.
+    Suffix(&'static str),
+    /// This: `InRelease`.
+    Whole(&'static str),
+}
+
+/// What a file beside another holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BesideKind {
+    /// Signatures alone.
+    Signatures,
+    /// The text of the file, and signatures over it.
+    Document {
+        /// SHA-256 of the canonical text.
+        text: Digest,
+    },
 }
 
 /// The salt to hash first for this key: none for version 4; for version 6 the first of those that were asked for.
@@ -87,7 +125,8 @@ pub trait Plan: Send {
     /// to `packet_len` bytes.
     fn room(&self, packet_len: usize, layout: Layout) -> Room;
 
-    /// The output for these OpenPGP signature packets, one for each item, in order.
+    /// The output for these OpenPGP signature packets, one for each item, in order. Where the file itself stays as it is, those
+    /// of other keys can follow in the same bytes.
     ///
     /// # Errors
     /// A packet is not of the kind that fits, or the result breaks a limit that the user set.
@@ -114,11 +153,15 @@ pub struct Room {
 pub enum Output {
     /// The file changes.
     Edits(Edits),
-    /// A new file beside it.
-    Sidecar {
-        /// Appended to the file's name: `.asc`, `.sig`.
-        suffix: &'static str,
-        /// Its content.
-        bytes: Vec<u8>,
-    },
+    /// The files of [`Prepared::beside`]: all of them or none.
+    Beside(Vec<NewContent>),
+}
+
+/// What a new file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewContent {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// The text of the file in a frame, written piece by piece.
+    Framed(Framed),
 }

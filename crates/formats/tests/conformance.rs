@@ -60,7 +60,7 @@ fn apply(bytes: &[u8], prepared: &Prepared, signer: &Signer) -> Result<Vec<u8>, 
             assert!(growth <= prepared.plan.room(longest, Layout::Tight).growth_max, "grew by {growth}");
             Ok(edits.apply(bytes))
         }
-        Output::Sidecar { .. } => panic!("not embedded"),
+        Output::Beside(_) => panic!("not embedded"),
     }
 }
 

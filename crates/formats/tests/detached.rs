@@ -15,7 +15,9 @@ use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::verify::State;
 use sealwright_formats::openpgp_detached::{OpenPgpDetached, SIDECAR_BYTES_MAX};
 use sealwright_formats::options::SignOptions;
-use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared};
+use sealwright_formats::prepared::{
+    BesideFile, BesideName, Layout, NewContent, Output, Preparation, Prepared,
+};
 use sealwright_formats::report::{Verification, VerifyContext};
 use sealwright_formats::{Format as _, by_name};
 use signer::{SIGNING_TIME, Signer, fixture};
@@ -39,8 +41,14 @@ fn prepared(preparation: Preparation) -> Prepared {
 
 fn sidecar(prepared: &Prepared, signer: &Signer) -> (&'static str, Vec<u8>) {
     assert_eq!(prepared.plan.room(1000, Layout::Tight).growth_max, 0);
+    let [BesideFile { name: BesideName::Suffix(suffix), .. }] = prepared.beside.as_slice() else {
+        panic!("one file beside it");
+    };
     match prepared.plan.output(&signer.sign(&prepared.items), Layout::Tight).unwrap() {
-        Output::Sidecar { suffix, bytes } => (suffix, bytes),
+        Output::Beside(contents) => match contents.as_slice() {
+            [NewContent::Bytes(bytes)] => (suffix, bytes.clone()),
+            _ => panic!("a signature file holds signatures alone"),
+        },
         Output::Edits(_) => panic!("the file itself is never changed"),
     }
 }

@@ -11,6 +11,8 @@
 
 #[path = "../../../fuzz/bodies/choices.rs"]
 mod choices;
+#[path = "../../../fuzz/bodies/cleartext.rs"]
+mod cleartext;
 #[path = "../../../fuzz/bodies/formats.rs"]
 mod formats;
 #[path = "../../../fuzz/bodies/made_up.rs"]
@@ -21,6 +23,11 @@ mod rpm_layout;
 mod seeds;
 #[path = "../../../fuzz/bodies/splice_round_trip.rs"]
 mod splice_round_trip;
+
+#[test]
+fn no_seed_of_cleartext_breaks_a_rule() {
+    seeds::replay("cleartext", cleartext::run);
+}
 
 #[test]
 fn no_seed_of_formats_breaks_a_rule() {

@@ -80,7 +80,7 @@ impl Package {
         let Preparation::Sign(prepared) = prepared else { panic!("left as it is") };
         match prepared.plan.output(&signer.sign(&prepared.items), Layout::Tight).unwrap() {
             Output::Edits(edits) => edits.apply(&self.0),
-            Output::Sidecar { .. } => panic!("not embedded"),
+            Output::Beside(_) => panic!("not embedded"),
         }
     }
 

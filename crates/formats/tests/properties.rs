@@ -60,7 +60,7 @@ fn sign_in(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer, layout: Layo
     let longest = packets.iter().map(Vec::len).max().unwrap();
     match prepared.plan.output(&packets, layout).ok()? {
         Output::Edits(edits) => Some((edits, prepared.plan.room(longest, layout))),
-        Output::Sidecar { .. } => panic!("not embedded"),
+        Output::Beside(_) => panic!("not embedded"),
     }
 }
 

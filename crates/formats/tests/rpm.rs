@@ -57,7 +57,7 @@ fn sign(bytes: &Vec<u8>, options: &SignOptions, signer: &Signer) -> Vec<u8> {
     let prepared = prepare(bytes, options, signer).unwrap();
     match prepared.plan.output(&signer.sign(&prepared.items), Layout::Tight).unwrap() {
         Output::Edits(edits) => edits.apply(bytes),
-        Output::Sidecar { .. } => panic!("not embedded"),
+        Output::Beside(_) => panic!("not embedded"),
     }
 }
 

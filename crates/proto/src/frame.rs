@@ -14,11 +14,13 @@ pub const HEADER_BYTES: usize = 4;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The length field asks for more than [`FRAME_BYTES_MAX`], or a message of ours is larger.
-    #[error("a frame of {bytes} bytes is over the limit of {FRAME_BYTES_MAX}")]
+    /// The length field asks for more than the limit, or a message of ours is larger.
+    #[error("a frame of {bytes} bytes is over the limit of {limit}")]
     TooLarge {
         /// What was asked for.
         bytes: usize,
+        /// What is allowed: [`FRAME_BYTES_MAX`], or what the reader of [`read_within`] said.
+        limit: usize,
     },
     /// The bytes are no message. The peer is at fault.
     #[error("a frame holds no message")]
@@ -38,7 +40,7 @@ pub enum Error {
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, Error> {
     let bytes = message.encoded_len();
     let len = u32::try_from(bytes).ok().filter(|_| bytes <= FRAME_BYTES_MAX);
-    let len = len.ok_or(Error::TooLarge { bytes })?;
+    let len = len.ok_or(Error::TooLarge { bytes, limit: FRAME_BYTES_MAX })?;
     let mut frame = Vec::with_capacity(bytes.saturating_add(HEADER_BYTES));
     frame.extend(len.to_be_bytes());
     // Appends to a vector, which grows: cannot fail.
@@ -52,8 +54,12 @@ pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// [`Error::TooLarge`].
 pub fn body_len(header: [u8; HEADER_BYTES]) -> Result<usize, Error> {
+    len_within(header, FRAME_BYTES_MAX)
+}
+
+fn len_within(header: [u8; HEADER_BYTES], limit: usize) -> Result<usize, Error> {
     let bytes = usize::try_from(u32::from_be_bytes(header)).unwrap_or(usize::MAX);
-    if bytes > FRAME_BYTES_MAX { Err(Error::TooLarge { bytes }) } else { Ok(bytes) }
+    if bytes > limit { Err(Error::TooLarge { bytes, limit }) } else { Ok(bytes) }
 }
 
 /// The message in a body.
@@ -78,18 +84,29 @@ pub fn write<M: Message>(stream: &mut impl Write, message: &M) -> Result<(), Err
 /// # Errors
 /// All of [`Error`]. Memory grows with the bytes that arrive, not with what the length field says.
 pub fn read<M: Message + Default>(stream: &mut impl Read) -> Result<Option<(M, usize)>, Error> {
-    let Some(body) = read_body(stream)? else { return Ok(None) };
+    read_within(stream, FRAME_BYTES_MAX)
+}
+
+/// [`read`], from a peer whose messages have at most `limit` bytes, if that is less than [`FRAME_BYTES_MAX`].
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_within<M: Message + Default>(
+    stream: &mut impl Read,
+    limit: usize,
+) -> Result<Option<(M, usize)>, Error> {
+    let Some(body) = read_body(stream, limit.min(FRAME_BYTES_MAX))? else { return Ok(None) };
     Ok(Some((decode(&body)?, body.len())))
 }
 
-fn read_body(stream: &mut impl Read) -> Result<Option<Vec<u8>>, Error> {
+fn read_body(stream: &mut impl Read, limit: usize) -> Result<Option<Vec<u8>>, Error> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     read_up_to(stream, HEADER_BYTES, &mut header)?;
     if header.is_empty() {
         return Ok(None);
     }
     let header = <[u8; HEADER_BYTES]>::try_from(header).map_err(|_| Error::Truncated)?;
-    let len = body_len(header)?;
+    let len = len_within(header, limit)?;
     let mut body = Vec::new();
     read_up_to(stream, len, &mut body)?;
     if body.len() == len { Ok(Some(body)) } else { Err(Error::Truncated) }
@@ -154,6 +171,17 @@ mod tests {
         let result = read::<DescribeKeyRequest>(&mut frame.as_slice());
         assert!(matches!(result, Err(Error::TooLarge { .. })));
         assert!(matches!(encode(&message(FRAME_BYTES_MAX)), Err(Error::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_reader_with_a_lower_limit_refuses_what_is_above_it() {
+        let frame = encode(&message(20)).unwrap();
+        let body = frame.len() - HEADER_BYTES;
+        assert!(read_within::<DescribeKeyRequest>(&mut frame.as_slice(), body).unwrap().is_some());
+        let result = read_within::<DescribeKeyRequest>(&mut frame.as_slice(), body - 1);
+        assert!(
+            matches!(result, Err(Error::TooLarge { bytes, limit }) if bytes == body && limit == body - 1)
+        );
     }
 
     #[test]

@@ -8,6 +8,10 @@ pub const GRPC_MESSAGE_BYTES_MAX: usize = 6 << 20;
 /// the largest certificate.
 pub const FRAME_BYTES_MAX: usize = 8 << 20;
 
+/// Bytes of one frame that the worker of a token sends: a public key, names, warnings, a text. In that process runs
+/// code of somebody else, and messages of many small fields take many times their length in memory.
+pub const TOKEN_FRAME_BYTES_MAX: usize = 16 << 10;
+
 /// Items of one group: one artefact has few signatures, one policy decision stays small.
 pub const ITEMS_PER_GROUP_MAX: usize = 256;
 
@@ -84,6 +88,9 @@ pub const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// Warnings about one key.
 pub const WARNINGS_MAX: usize = 64;
+
+/// Warnings that the worker of a token has about one key: there are two that it knows.
+pub const TOKEN_WARNINGS_MAX: usize = 16;
 
 /// Keys of one page of a listing. With their certificates they must fit a message, so fewer may come.
 pub const KEYS_PER_PAGE_MAX: u32 = 100;

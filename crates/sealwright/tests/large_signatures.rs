@@ -107,7 +107,7 @@ fn sign(path: &Path, value_bytes: usize, min_rpm: &str) -> Result<Written, Error
     let staged = Staged::stage(Arc::clone(&source), Target::replacing(&source), &Policy::default(), &room)?;
     match prepared.plan.output(&[packet], staged.layout())? {
         Output::Edits(edits) => staged.commit(edits),
-        Output::Sidecar { .. } => panic!("a package has its signatures inside"),
+        Output::Beside(_) => panic!("a package has its signatures inside"),
     }
 }
 

@@ -70,27 +70,34 @@ fn wait_for_open(child: &Child, name: &str) {
     panic!("{name} was never opened");
 }
 
+/// Milliseconds: less than the signer is waited for before it is killed.
+const AT_ONCE_MS: u128 = 1900;
+
+/// A busy machine can delay one of them as long as the wait that there must not be; if it were there, it would delay each.
+const RUNS_MAX: usize = 10;
+
 #[test]
 fn a_signal_ends_a_wait_for_standard_input_at_once() {
     let home = home();
     for name in ["INT", "TERM"] {
-        let mut command = home.command(&["sign", "--format", "detached", "--key", ED25519.name, "-"]);
-        let child = start(command.stdin(Stdio::piped()));
-        // The store is open: the key is looked up, and standard input is next.
-        wait_for_open(&child, "store.db");
-        std::thread::sleep(Duration::from_millis(500));
-        let begun = Instant::now();
-        signal(&child, name);
-        let (code, said) = ended(child);
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("stopped") && !said.contains("WARN"), "{said}");
-        assert!(
-            begun.elapsed() < Duration::from_millis(1900),
-            "the signer was waited for: {:?}",
-            begun.elapsed()
-        );
+        let quick = (0..RUNS_MAX).any(|_| ms_to_end_a_wait_for_standard_input(&home, name) < AT_ONCE_MS);
+        assert!(quick, "the signer was waited for");
     }
     assert_eq!(home.log_size(), 0);
+}
+
+fn ms_to_end_a_wait_for_standard_input(home: &Home, name: &str) -> u128 {
+    let mut command = home.command(&["sign", "--format", "detached", "--key", ED25519.name, "-"]);
+    let child = start(command.stdin(Stdio::piped()));
+    // The store is open: the key is looked up, and standard input is next.
+    wait_for_open(&child, "store.db");
+    std::thread::sleep(Duration::from_millis(500));
+    let begun = Instant::now();
+    signal(&child, name);
+    let (code, said) = ended(child);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("stopped") && !said.contains("WARN"), "{said}");
+    begun.elapsed().as_millis()
 }
 
 #[test]

@@ -28,7 +28,7 @@ use sealwright_client::apply::{HardLinks, Policy, Staged, Target, Writing, group
 use sealwright_client::error::Error;
 use sealwright_client::source::file::SourceFile;
 use sealwright_client::source::{Entry, Place};
-use sealwright_formats::prepared::Room;
+use sealwright_formats::prepared::{BesideFile, BesideKind, BesideName, NewContent, Room};
 use sealwright_formats::splice::{Edit, Edits};
 use sealwright_testkit::fixtures::{self, ED25519};
 use sealwright_testkit::sealwright::{Home, Ran};
@@ -221,24 +221,34 @@ fn a_disk_that_fills_while_signatures_are_made_has_room_for_the_undo_record_and_
     for disk in [Disk::tmpfs(2048), Disk::ext4(16), Disk::xfs(320)] {
         let Some(disk) = disk else { return };
         let state = Arc::new(StateDirectory::open(&disk.path().join("state")).unwrap());
-        let files: Vec<_> = (0..4).map(|number| file(work.path(), &number.to_string())).collect();
+        let files: Vec<_> = (0..6).map(|number| file(work.path(), &number.to_string())).collect();
         let staged: Vec<_> =
             files.iter().map(|file| in_place(&state, Arc::clone(&file.2)).unwrap()).collect();
         let (data, entry, source) = file(&disk.path(), "data");
         let beside = Beside::of(&entry, &source).unwrap();
-        let sidecar = beside.stage(source, ".sig".to_owned(), Keep::Nothing, 3000).unwrap();
+        let (name, kind) = (BesideName::Suffix(".sig"), BesideKind::Signatures);
+        let wanted = BesideFile { name, kind, item: 0, len_max: 0 };
+        let sidecars = beside.stage(source, vec![wanted], Keep::Nothing, 3000).unwrap();
         disk.fill_but(0);
         let mut staged = staged.into_iter();
         // One by one and several at once: each gets what was reserved for it.
         staged.next().unwrap().commit(edits()).unwrap();
         disk.fill_but(0);
-        let outcomes = group::commit(staged.map(|staged| (staged, edits())).collect());
+        let group = staged.by_ref().take(3).map(|staged| (staged, edits())).collect();
+        let outcomes = group::commit(group);
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        // Two that come at once: one has the space after the other.
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                staged.map(|staged| scope.spawn(move || staged.commit(edits()).map(drop))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(outcomes.len(), 2);
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
         let expected = edits().apply(&vec![7; LEN]);
         assert!(files.iter().all(|(path, ..)| fs::read(path).unwrap() == expected));
-        let written = group::commit(vec![group::Job::Sidecar(Box::new(
-            sidecar.filled(".sig", vec![1; 3000]).unwrap(),
-        ))]);
+        let content = vec![NewContent::Bytes(vec![1; 3000])];
+        let written = group::commit(vec![group::Job::Sidecars(Box::new(sidecars.filled(content).unwrap()))]);
         assert!(written[0].is_ok(), "{written:?}");
         assert_eq!(fs::read(data.with_file_name("data.sig")).unwrap(), vec![1; 3000]);
         // Nobody is asked for a signature whose undo record would have no space.

@@ -10,6 +10,8 @@
     reason = "tests"
 )]
 
+#[path = "tokens/configured.rs"]
+mod configured;
 #[path = "serve/load.rs"]
 mod load;
 #[path = "tokens/trouble.rs"]
@@ -243,20 +245,24 @@ fn a_token_that_is_not_there_is_said_to_be_gone_and_used_as_soon_as_it_is_there(
     is_accepted(&home, "k", "text");
 }
 
-/// The signer's maps have no module, those of its keeper neither; only the worker's do.
+/// The signer's maps have no module, those of its keepers neither; only the worker's do.
 fn only_the_worker_has_the_module(signer: u32) {
     let has = |pid: u32| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap().contains("softhsm");
     let keepers = server::children(signer);
     assert_eq!(keepers.len(), 1);
-    let workers = server::children(keepers[0]);
-    assert_eq!(workers.len(), 1);
-    assert_eq!((has(signer), has(keepers[0]), has(workers[0])), (false, false, true));
+    let (worker, spare) = (worker_of(signer).unwrap(), called(keepers[0], "token-keeper").unwrap());
+    assert_eq!(server::children(keepers[0]).len(), 2);
+    assert_eq!([signer, keepers[0], spare, worker].map(has), [false, false, false, true]);
 }
 
 fn worker_of(signer: u32) -> Option<u32> {
-    let keeper = server::children(signer).into_iter().next()?;
-    server::children(keeper).into_iter().find(|pid| {
+    called(server::children(signer).into_iter().next()?, "token-worker")
+}
+
+/// The child that was started with this command.
+fn called(parent: u32, command: &str) -> Option<u32> {
+    server::children(parent).into_iter().find(|pid| {
         let line = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).nth(1) == Some(b"token-worker")
+        line.split(|byte| *byte == 0).nth(1) == Some(command.as_bytes())
     })
 }

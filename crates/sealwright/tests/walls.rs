@@ -87,7 +87,7 @@ fn the_sealed_blob_of_one_key_does_not_open_as_another() {
 fn a_key_relabelled_in_the_database_gives_no_signature() {
     let home = Home::with_keys(PROGRAM, &[ED25519]);
     home.copy(&fixtures::package(PACKAGE));
-    home.sql("UPDATE keys SET generation = generation + 1");
+    home.sql("UPDATE key_states SET generation = generation + 1");
     assert_eq!(home.run(&["sign", "--key", ED25519.name, PACKAGE]).code, Some(1));
     assert_eq!(home.log_size(), 0);
 }

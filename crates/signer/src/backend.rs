@@ -2,7 +2,7 @@
 //! conformance test walks the list. Sealed keys name their backend by number.
 
 mod crt;
-mod pkcs11;
+pub(crate) mod pkcs11;
 pub(crate) mod software;
 
 use sealwright_crypto::digest::Digest;

@@ -30,8 +30,9 @@ const RUNNING_FILE: &str = "running";
 /// Numbers that are reserved at a time.
 pub(crate) const BLOCK: u64 = 1_024;
 
-/// Keys with a block at once; beyond that all blocks are given back first.
-const KEYS_MAX: usize = 16_384;
+/// Keys with a block at once, some 130 bytes each; beyond that all blocks are given back first. To give back and to reserve
+/// takes a sync and two lines of the file, so it must be rare: more than the keys that are used in turns.
+const KEYS_MAX: usize = 131_072;
 
 /// The counts of all keys.
 pub(crate) struct Counts {
@@ -118,7 +119,13 @@ impl Counts {
     }
 
     fn block_of(&self, key_id: KeyId) -> Result<Arc<Mutex<Block>>, Error> {
-        let full = locked(&self.blocks).len() >= KEYS_MAX;
+        let full = {
+            let blocks = locked(&self.blocks);
+            if let Some(block) = blocks.get(&key_id) {
+                return Ok(Arc::clone(block));
+            }
+            blocks.len() >= KEYS_MAX
+        };
         if full {
             self.give_back()?;
         }

@@ -318,7 +318,8 @@ impl Worker<'_> {
                 }
             }
         }
-        if let Some((own, _)) = own {
+        if let Some((own, us)) = own {
+            self.queue.charge(priority, us);
             self.sign_slice(&batch, own);
         }
     }

@@ -60,6 +60,8 @@ pub use listen::Socket;
 pub use process::give_up_dumps_and_privileges;
 pub use pulse::Watcher;
 pub use root::make_root_key;
+#[doc(hidden)]
+pub use tokens::fuzz as token_fuzz;
 pub use tokens::keeper::{KEEPER_COMMAND, WORKER_COMMAND, token_keeper};
 pub use tokens::worker::token_worker;
 

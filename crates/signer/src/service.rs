@@ -171,6 +171,7 @@ fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<Made, Fault> {
     let component = key.signing();
     let template = Template {
         hash: request.item.content.hash(),
+        kind: request.item.purpose.data_kind(),
         key: component.public().algorithm(),
         issuer: component.public().fingerprint(),
         created: openpgp_time(now)?,

@@ -4,13 +4,15 @@
 //! that is down. `docs/adr/0014-pkcs11-workers.md` has the reasons.
 
 mod config;
+pub mod fuzz;
 pub(crate) mod keeper;
 mod link;
 mod refused;
+mod spare;
 pub(crate) mod worker;
 
 use std::collections::HashMap;
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sealwright_proto::frame;
+use sealwright_proto::limits::TOKEN_FRAME_BYTES_MAX;
 use sealwright_proto::names::TokenName;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::token_v1::from_worker::Response;
@@ -27,14 +30,15 @@ use sealwright_proto::token_v1::{Failed, FromWorker, Start, ToWorker, WorkerFail
 
 use crate::confine::Landlock;
 use crate::error::Error;
-use config::Settings;
+use config::{Configured, Settings, Wrong};
 use link::{Fresh, Keeper};
 
 /// Bytes of one message to or from the keeper.
 const PACKET_BYTES_MAX: usize = 64 << 10;
 
-/// How long a worker may take to load its module, find the token and log in.
-const START_MAX: Duration = Duration::from_secs(20);
+/// So long after a start that missed its deadline everybody is told so at once: who asks again a few times, as clients do,
+/// does not wait for as many starts.
+const SILENT_START_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long a token may take to make a key, at least: RSA-4096 takes some of them a minute. Front waits 120 s.
 const MAKING_MAX: Duration = Duration::from_secs(100);
@@ -42,23 +46,27 @@ const MAKING_MAX: Duration = Duration::from_secs(100);
 /// The tokens of this installation.
 pub(crate) struct Tokens {
     list: Vec<Arc<Token>>,
+    /// Those whose entry is wrong, and how.
+    unusable: Vec<(TokenName, Fault)>,
     keeper: Option<Arc<Keeper>>,
 }
 
 impl Tokens {
     /// None at all.
     pub(crate) const fn none() -> Self {
-        Self { list: Vec::new(), keeper: None }
+        Self { list: Vec::new(), unusable: Vec::new(), keeper: None }
     }
 
-    /// Those that the directory of the root key names, with their keeper. Starts a process: before the sandbox.
+    /// Those that the directory of the root key names, with their keeper. Starts a process: before the sandbox. One whose entry
+    /// is wrong is not used; the others are, and so are keys in software.
     ///
     /// # Errors
     /// Those of [`config::read`]; [`Error::Process`].
     pub(crate) fn start(directory: &Path, landlock: Landlock) -> Result<Self, Error> {
-        let settings = config::read(directory)?;
+        let Configured { tokens: settings, wrong } = config::read(directory)?;
+        let unusable = wrong.into_iter().map(|wrong| (wrong.name.clone(), unusable(&wrong))).collect();
         if settings.is_empty() {
-            return Ok(Self::none());
+            return Ok(Self { unusable, ..Self::none() });
         }
         let refused = refused::read(directory)?;
         let keeper = Arc::new(Keeper::start(&settings)?);
@@ -77,7 +85,8 @@ impl Tokens {
                 changed: Condvar::new(),
             })
         };
-        Ok(Self { list: settings.into_iter().enumerate().map(token).collect(), keeper: Some(keeper) })
+        let list = settings.into_iter().enumerate().map(token).collect();
+        Ok(Self { list, unusable, keeper: Some(keeper) })
     }
 
     /// Takes workers from the keeper, on a thread: after the sandbox, which holds for it, too.
@@ -100,11 +109,14 @@ impl Tokens {
     /// The token of this name.
     ///
     /// # Errors
-    /// [`Code::TokenRefused`] if there is none.
+    /// [`Code::TokenRefused`] if there is none, or its entry is wrong.
     pub(crate) fn find(&self, name: &TokenName) -> Result<&Arc<Token>, Fault> {
         self.list.iter().find(|token| token.settings.name == *name).ok_or_else(|| {
-            let message = format!("token {name} is not among those of this installation (tokens.toml)");
-            Fault::new(Code::TokenRefused, message)
+            let wrong = self.unusable.iter().find(|(unusable, _)| unusable == name);
+            wrong.map(|(_, fault)| fault.clone()).unwrap_or_else(|| {
+                let message = format!("token {name} is not among those of this installation (tokens.toml)");
+                Fault::new(Code::TokenRefused, message)
+            })
         })
     }
 
@@ -143,6 +155,8 @@ struct State {
     down: Option<Fault>,
     /// Then [`Self::down`] stays.
     pin_refused: bool,
+    /// Until then [`Self::down`] stays, too.
+    down_until: Option<Instant>,
 }
 
 struct Worker {
@@ -170,6 +184,12 @@ impl State {
         }
     }
 
+    /// Why no worker is to be asked, or waited for.
+    fn stays_down(&self) -> Option<&Fault> {
+        let stays = self.pin_refused || self.down_until.is_some_and(|until| Instant::now() < until);
+        self.down.as_ref().filter(|_| stays)
+    }
+
     fn is(&self, number: u64) -> bool {
         self.worker.as_ref().is_some_and(|worker| worker.number == number)
     }
@@ -191,15 +211,15 @@ impl Token {
         self.settings.sessions_max.saturating_add(1)
     }
 
-    /// Has the token work. Waits for a worker that starts, and for the answer, within the token's deadline; a worker that
-    /// misses it is ended, and its other requests fail so that they can be repeated.
+    /// Has the token work. Waits for a worker that starts, and then for the answer, each within the token's deadline; a
+    /// worker that misses it is ended, and its other requests fail so that they can be repeated.
     ///
     /// # Errors
     /// [`Code::TokenGone`], [`Code::TokenSilent`], [`Code::TokenRefused`].
     pub(crate) fn call(&self, request: Request) -> Result<Response, Fault> {
         let makes = matches!(request, Request::Generate(_));
         let deadline = self.settings.deadline;
-        let (number, socket) = self.ready_worker(deadline)?;
+        let (number, socket) = self.ready_worker()?;
         let allowed = if makes { deadline.max(MAKING_MAX) } else { deadline };
         let (answer, answered) = sync_channel(1);
         let id = {
@@ -216,48 +236,65 @@ impl Token {
             self.state().waiting.remove(&id);
         })?;
         match answered.recv_timeout(allowed) {
-            Ok(Ok(Response::Failure(failure))) => Err(self.fault_of(&failure)),
-            Ok(answer) => answer,
+            Ok(answer) => self.answer(answer),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 Err(self.missed_deadline(number, allowed))
             }
         }
     }
 
-    /// The worker, once it is ready.
-    fn ready_worker(&self, deadline: Duration) -> Result<(u64, Arc<Mutex<UnixStream>>), Fault> {
-        let until = Instant::now().checked_add(deadline);
+    fn answer(&self, answer: Result<Response, Fault>) -> Result<Response, Fault> {
+        match answer? {
+            Response::Failure(failure) => Err(self.fault_of(&failure)),
+            answer @ (Response::Started(_) | Response::Signature(_) | Response::Key(_)) => Ok(answer),
+        }
+    }
+
+    /// The worker, once it is ready. All who wait for one start wait until its deadline, not for one each.
+    fn ready_worker(&self) -> Result<(u64, Arc<Mutex<UnixStream>>), Fault> {
+        let (deadline, asked) = (self.settings.deadline, Instant::now());
         let mut state = self.state();
         loop {
-            if state.pin_refused
-                && let Some(down) = &state.down
-            {
+            if let Some(down) = state.stays_down() {
                 return Err(down.clone());
             }
-            match (&state.worker, &state.down) {
+            let (starting, since) = match (&state.worker, &state.down) {
                 (Some(Worker { number, socket, stage: Stage::Ready }), _) => {
                     return Ok((*number, Arc::clone(socket)));
                 }
-                (Some(Worker { number, stage: Stage::Starting(since), .. }), _)
-                    if since.elapsed() > START_MAX =>
-                {
-                    let number = *number;
-                    drop(state);
-                    return Err(self.missed_deadline(number, START_MAX));
+                (Some(Worker { number, stage: Stage::Starting(since), .. }), _) => (Some(*number), *since),
+                (Some(Worker { stage: Stage::Idle, .. }), _) => {
+                    self.tell_to_start(&mut state)?;
+                    continue;
                 }
-                (Some(Worker { stage: Stage::Starting(_), .. }), _) | (None, None) => {}
-                (Some(Worker { stage: Stage::Idle, .. }), _) => self.tell_to_start(&mut state)?,
                 (None, Some(down)) => return Err(down.clone()),
-            }
-            let left = until.and_then(|until| until.checked_duration_since(Instant::now()));
-            let Some(left) = left.filter(|left| !left.is_zero()) else {
-                return Err(Fault::new(
-                    Code::TokenSilent,
-                    format!("token {}: it is not ready yet", self.name()),
-                ));
+                (None, None) => (None, asked),
             };
+            let left = deadline.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return Err(self.missed_start(state, starting));
+            }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Its module, or the token, blocks: its worker is ended, and all who wait are told.
+    fn missed_start(&self, mut state: MutexGuard<'_, State>, starting: Option<u64>) -> Fault {
+        let within = self.settings.deadline.as_millis();
+        let Some(number) = starting else {
+            let message = format!("token {}: no worker came for it within {within} ms", self.name());
+            return Fault::new(Code::TokenSilent, message);
+        };
+        let message = format!("token {}: its module did not load and log in within {within} ms", self.name());
+        let fault = Fault::new(Code::TokenSilent, message);
+        tracing::error!(backend = %self.name(), worker = number, "{fault}; its worker is ended");
+        state.worker = None;
+        state.down = Some(fault.clone());
+        state.down_until = Instant::now().checked_add(SILENT_START_PAUSE);
+        self.changed.notify_all();
+        drop(state);
+        self.keeper.kill(self.index, number);
+        fault
     }
 
     /// With its PIN, which no worker gets before it is needed.
@@ -292,14 +329,24 @@ impl Token {
                 return wait_for_end(&mut socket);
             }
             let socket = Arc::new(Mutex::new(writer));
-            state.worker = Some(Worker { number, socket, stage: Stage::Idle });
+            let before = state.worker.replace(Worker { number, socket, stage: Stage::Idle });
+            if let Some(before) = before {
+                // Of a keeper that has died: it dies with that, or of this.
+                let socket = before.socket.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = socket.shutdown(std::net::Shutdown::Both);
+            }
             self.changed.notify_all();
         }
+        self.listen(number, &mut socket);
+    }
+
+    /// What this worker says, to its end.
+    fn listen(&self, number: u64, socket: &mut impl Read) {
         loop {
-            match frame::read::<FromWorker>(&mut socket) {
+            match frame::read_within::<FromWorker>(socket, TOKEN_FRAME_BYTES_MAX) {
                 Ok(Some((message, _))) => {
                     if self.hear(number, message) == Heard::NoMore {
-                        return wait_for_end(&mut socket);
+                        return wait_for_end(socket);
                     }
                 }
                 Ok(None) | Err(frame::Error::Truncated) => return self.ended(number),
@@ -334,9 +381,10 @@ impl Token {
             (0, Some(Response::Started(started))) => {
                 tracing::info!(backend = %self.name(), worker = number, is = started.token, "the token is ready");
                 let mut state = self.state();
-                state.down = None;
+                // One that has failed, or was followed by another, is not ready whatever it says.
                 if let Some(worker) = state.worker.as_mut().filter(|worker| worker.number == number) {
                     worker.stage = Stage::Ready;
+                    state.down = None;
                 }
                 self.changed.notify_all();
                 Heard::Understood
@@ -435,6 +483,17 @@ enum Heard {
     NoMore,
 }
 
+/// Said once in the log, and to everybody who asks for the token.
+fn unusable(wrong: &Wrong) -> Fault {
+    let message = format!(
+        "token {} cannot be used: {}; correct it, and start the signer again",
+        wrong.name,
+        Fault::from(&wrong.error).message
+    );
+    tracing::error!(backend = %wrong.name, "{message}");
+    Fault::new(Code::TokenRefused, message)
+}
+
 fn pin_refused(token: &TokenName, reason: &str) -> Fault {
     let message = format!("token {token} is down: wrong PIN ({}); it is not tried again", printable(reason));
     Fault::new(Code::TokenRefused, message)
@@ -446,8 +505,8 @@ fn printable(text: &str) -> String {
 }
 
 /// A worker that is not used, and not started anew either.
-fn wait_for_end(socket: &mut UnixStream) {
-    while let Ok(Some(_)) = frame::read::<FromWorker>(socket) {}
+fn wait_for_end(socket: &mut impl Read) {
+    while let Ok(Some(_)) = frame::read_within::<FromWorker>(socket, TOKEN_FRAME_BYTES_MAX) {}
 }
 
 fn attend(keeper: &Keeper, tokens: &[Arc<Token>]) {
@@ -471,13 +530,13 @@ fn attend(keeper: &Keeper, tokens: &[Arc<Token>]) {
             keeper.kill(token.index, worker);
         }
     }
-    tracing::error!("the keeper of the tokens has ended: a worker that ends now is not started again");
+    tracing::error!("both keepers of the tokens have ended: a worker that ends now is not started again");
     for token in tokens {
         let mut state = token.state();
         if state.worker.is_none() {
-            state
-                .down
-                .get_or_insert_with(|| token.gone("the keeper of its worker has ended; restart the signer"));
+            state.down.get_or_insert_with(|| {
+                token.gone("both keepers of its worker have ended; restart the signer")
+            });
             token.changed.notify_all();
         }
     }

@@ -24,11 +24,12 @@ async fn main() {
     let mut store = options.connect().await.unwrap();
     let done: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM keys").fetch_one(&mut store).await.unwrap();
     fill(&mut store, done, keys, KEYS).await;
+    sqlx::query(STATES).execute(&mut store).await.unwrap();
     let done: i64 = sqlx::query_scalar("SELECT size FROM log_head").fetch_one(&mut store).await.unwrap();
     fill(&mut store, done, entries, ENTRIES).await;
     if entries > done {
         // As many nodes of the tree as the number has ones.
-        sqlx::query("UPDATE log_head SET size = $1, nodes = randomblob(32 * $2)")
+        sqlx::query("UPDATE log_head SET size = $1, noted = $1, nodes = randomblob(32 * $2)")
             .bind(entries)
             .bind(i64::from(entries.count_ones()))
             .execute(&mut store)
@@ -40,11 +41,14 @@ async fn main() {
 
 /// $1 and $2: numbers of the first row and of the one after the last. Ids ascend with time, as UUIDv7 does.
 const KEYS: &str = "WITH RECURSIVE n(i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < $2) \
-    INSERT INTO keys (id, name, version, state, generation, revision, algorithm, fingerprint, signing_fingerprint, \
-    user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, last_signed) \
-    SELECT CAST(printf('%08d', i) AS BLOB) || randomblob(8), 'filled-' || i, 1, 1, 1, 1, 'rsa4096', \
-    randomblob(20), randomblob(20), 'Filled <filled@example.invalid>', 1700000000, NULL, x'01', 1, randomblob(1200), \
-    randomblob(3000), '00', NULL FROM n";
+    INSERT INTO keys (id, name, version, revision, algorithm, fingerprint, signing_fingerprint, \
+    user_id, created, usages, renewable, certificate, sealed, data_key_id, backend) \
+    SELECT CAST(printf('%08d', i) AS BLOB) || randomblob(8), 'filled-' || i, 1, 1, 'rsa4096', \
+    randomblob(20), randomblob(20), 'Filled <filled@example.invalid>', 1700000000, x'01', 1, randomblob(1200), \
+    randomblob(3000), '00', 'software' FROM n";
+
+const STATES: &str = "INSERT INTO key_states (id, state, generation) SELECT id, 1, 1 FROM keys \
+    WHERE NOT EXISTS (SELECT 1 FROM key_states WHERE key_states.id = keys.id) ORDER BY id";
 
 /// Of sixteen keys: they lie in the index of keys beside each other.
 const ENTRIES: &str = "WITH RECURSIVE n(i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < $2), \

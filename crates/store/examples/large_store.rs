@@ -67,23 +67,19 @@ async fn main() {
             costs[which][1].push(measure(store, *keys, round * 1_000_000 + 500_000, groups, TOGETHER).await);
         }
     }
-    let [[lone_small, together_small], [lone_large, together_large]] = costs.map(|of| of.map(median));
+    let [[lone_small, together_small], [lone_large, together_large]] =
+        costs.map(|of| of.map(|of| median(&of)));
     let head = stores[1].0.log_head().await.unwrap().size();
-    println!(
-        "{{\"keys\": {keys}, \"used\": {used}, \"log\": {head}, \"lone_cpu_us\": [{:.1}, {:.1}], \"lone_ratio\": {:.3}, \
-         \"lone_wall_us\": [{:.0}, {:.0}], \"together_cpu_us\": [{:.1}, {:.1}], \"together_ratio\": {:.3}, \
-         \"together_wall_us\": [{:.0}, {:.0}]}}",
-        lone_small.0,
-        lone_large.0,
-        lone_large.0 / lone_small.0,
-        lone_small.1,
-        lone_large.1,
-        together_small.0,
-        together_large.0,
-        together_large.0 / together_small.0,
-        together_small.1,
-        together_large.1,
-    );
+    print!("{{\"keys\": {keys}, \"used\": {used}, \"log\": {head}");
+    for (name, small, large) in
+        [("lone", lone_small, lone_large), ("together", together_small, together_large)]
+    {
+        for (of, what) in ["cpu_us", "wall_us", "bytes"].iter().enumerate() {
+            print!(", \"{name}_{what}\": [{:.1}, {:.1}]", small[of], large[of]);
+        }
+        print!(", \"{name}_ratio\": {:.3}", large[0] / small[0]);
+    }
+    println!("}}");
 }
 
 #[expect(clippy::print_stderr, reason = "a measurement")]
@@ -91,55 +87,67 @@ fn eprintln_seconds(begun: Instant) {
     eprintln!("filled in {} s", begun.elapsed().as_secs());
 }
 
-/// Median of CPU time, and of wall time.
-fn median(mut costs: Vec<(f64, f64)>) -> (f64, f64) {
-    let middle = costs.len() / 2;
-    costs.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let cpu = costs[middle].0;
-    costs.sort_by(|a, b| a.1.total_cmp(&b.1));
-    (cpu, costs[middle].1)
+/// Medians, each by itself.
+fn median(costs: &[[f64; 3]]) -> [f64; 3] {
+    std::array::from_fn(|which| {
+        let mut each: Vec<f64> = costs.iter().map(|cost| cost[which]).collect();
+        each.sort_by(f64::total_cmp);
+        each[each.len() / 2]
+    })
 }
 
-/// Signs so many groups of requests with keys at random; CPU and wall time in microseconds a signature.
+/// Signs so many groups of requests with keys at random; CPU and wall time in microseconds, and bytes written, a signature.
 async fn measure(
     store: &Store,
     (keys, used): (u64, u64),
     first: u64,
     groups: u64,
     together: usize,
-) -> (f64, f64) {
-    let (begun, cpu) = (Instant::now(), cpu_us());
+) -> [f64; 3] {
+    let (begun, cpu, bytes) = (Instant::now(), cpu_us(), written_bytes());
+    // After all that was signed before: a run on a store that is there begins with a later time.
+    let begin_s = NOW_S + i64::try_from(store.log_head().await.unwrap().size()).unwrap();
     for group in 0..groups {
         let requests = (0..together).map(|n| {
             let number = first + group * TOGETHER as u64 + n as u64;
-            sign(store, scatter(scatter(number) % used) % keys)
+            // Each group is signed a second after the one before: so each signature changes what is noted of its key.
+            let now_s = begin_s + i64::try_from(group).unwrap();
+            sign(store, scatter(scatter(number) % used) % keys, now_s)
         });
         futures_util::future::join_all(requests).await;
     }
     let signatures = groups as f64 * together as f64;
-    ((cpu_us() - cpu) / signatures, begun.elapsed().as_micros() as f64 / signatures)
+    let spent = [cpu_us() - cpu, begun.elapsed().as_micros() as f64, written_bytes() - bytes];
+    spent.map(|spent| spent / signatures)
 }
 
 const fn scatter(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
 }
 
-async fn sign(store: &Store, key: u64) {
+async fn sign(store: &Store, key: u64, now_s: i64) {
     let key_id = key_id(key);
     let id = IntentId { principal: "client".to_owned(), request_id: Uuid::now_v7(), attempt: Uuid::now_v7() };
-    let (now_ms, tickets) = (NOW_S * 1000, Tickets::Spend(Vec::new()));
+    let (now_ms, tickets) = (now_s * 1000, Tickets::Spend(Vec::new()));
     let digest = [7; 32];
     let intent = Intent { id: id.clone(), digest, key_id, now_ms, lease_until_ms: now_ms + 60_000, tickets };
     assert_eq!(store.record_intent(intent).await.unwrap(), Recorded::New);
-    let entry = Box::new(Entry { request_id: *id.request_id.as_bytes(), ..entry(key, 1) });
+    let entry =
+        Box::new(Entry { request_id: *id.request_id.as_bytes(), signed_at_s: now_s, ..entry(key, 1) });
     let items = vec![ItemResult::Signed { entry, packet: vec![7; 560] }];
-    let conclusion = Conclusion { id, key_id, generation: 1, now_s: NOW_S, items };
+    let conclusion = Conclusion { id, key_id, generation: 1, now_s, items };
     assert!(matches!(store.conclude(conclusion).await.unwrap(), Concluded::Done(_)));
 }
 
 fn cpu_us() -> f64 {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     now.tv_sec as f64 * 1e6 + now.tv_nsec as f64 / 1e3
+}
+
+/// Handed to the kernel so far.
+fn written_bytes() -> f64 {
+    let counts = std::fs::read_to_string("/proc/self/io").unwrap();
+    counts.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap().parse().unwrap()
 }
 
 fn key_id(n: u64) -> Uuid {
@@ -181,7 +189,6 @@ async fn fill(folder: &Path, keys: u64, entries: u64) {
     for n in 0..keys {
         insert_key(&mut connection, n).await;
     }
-    connection.execute("DROP INDEX log_key").await.unwrap();
     let mut head = CompactRange::default();
     let mut number = 0;
     while number < entries {
@@ -192,13 +199,12 @@ async fn fill(folder: &Path, keys: u64, entries: u64) {
             connection.execute("COMMIT; BEGIN").await.unwrap();
         }
     }
-    sqlx::query("UPDATE log_head SET size = $1, nodes = $2 WHERE id = 1")
+    sqlx::query("UPDATE log_head SET size = $1, noted = $1, nodes = $2 WHERE id = 1")
         .bind(i64::try_from(head.size()).unwrap())
         .bind(head.encode_nodes())
         .execute(&mut connection)
         .await
         .unwrap();
-    connection.execute("CREATE INDEX log_key ON log (key_id, position)").await.unwrap();
     connection.execute("COMMIT").await.unwrap();
     connection.close().await.unwrap();
 }
@@ -207,9 +213,9 @@ async fn insert_key(connection: &mut SqliteConnection, n: u64) {
     let mut fingerprint = [0; 20];
     fingerprint[..8].copy_from_slice(&n.to_be_bytes());
     sqlx::query(
-        "INSERT INTO keys (id, name, version, state, generation, revision, algorithm, fingerprint, signing_fingerprint, \
-         user_id, created, usages, renewable, certificate, sealed, data_key_id, last_signed) \
-         VALUES ($1, $2, 1, 1, 1, 1, 'rsa4096', $3, $3, '', 0, $4, 1, $5, $6, 'd1', $7)",
+        "INSERT INTO keys (id, name, version, revision, algorithm, fingerprint, signing_fingerprint, \
+         user_id, created, usages, renewable, certificate, sealed, data_key_id, backend) \
+         VALUES ($1, $2, 1, 1, 'rsa4096', $3, $3, '', 0, $4, 1, $5, $6, 'd1', 'software')",
     )
     .bind(key_id(n).as_bytes().as_slice())
     .bind(format!("key-{n:08}"))
@@ -217,10 +223,15 @@ async fn insert_key(connection: &mut SqliteConnection, n: u64) {
     .bind([Usage::OpenPgp.id()].as_slice())
     .bind(vec![7; CERTIFICATE_BYTES])
     .bind(vec![7; SEALED_BYTES])
-    .bind(NOW_S)
-    .execute(connection)
+    .execute(&mut *connection)
     .await
     .unwrap();
+    sqlx::query("INSERT INTO key_states (id, state, generation, last_signed) VALUES ($1, 1, 1, $2)")
+        .bind(key_id(n).as_bytes().as_slice())
+        .bind(NOW_S)
+        .execute(connection)
+        .await
+        .unwrap();
 }
 
 async fn insert_entries(

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::Store;
 use crate::error::{Doing as _, Error};
+use crate::times::Times;
 use crate::transaction::Transaction;
 use crate::writer::Work;
 
@@ -108,21 +109,23 @@ pub struct Key {
     pub usages: Vec<Usage>,
     /// From the signer.
     pub material: Material,
-    /// Time in the latest logged signature, Unix seconds.
+    /// Time in the latest logged signature, Unix seconds, as far as this process knows it: another may have appended since. Where
+    /// an entry is appended, it is exact.
     pub last_signed_s: Option<i64>,
 }
 
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT id, name, version, state, generation, revision, algorithm, fingerprint, signing_fingerprint, ",
-            "user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, backend, last_signed FROM keys ",
+            "SELECT keys.id, name, version, state, generation, revision, algorithm, fingerprint, signing_fingerprint, ",
+            "user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, backend, last_signed ",
+            "FROM keys JOIN key_states ON key_states.id = keys.id ",
             $rest
         )
     };
 }
 
-const BY_ID: &str = select!("WHERE id = $1");
+const BY_ID: &str = select!("WHERE keys.id = $1");
 const BY_NAME: &str = select!("WHERE name = $1 ORDER BY version DESC LIMIT 1");
 const BY_SIGNING_FINGERPRINT: &str = select!("WHERE signing_fingerprint = $1");
 const BY_FINGERPRINT: &str = select!("WHERE fingerprint = $1 LIMIT 2");
@@ -131,13 +134,21 @@ const AFTER: &str = select!(
      AND newer.version > keys.version) ORDER BY name LIMIT $2"
 );
 
-const INSERT: &str = "INSERT INTO keys (id, name, version, state, generation, revision, algorithm, fingerprint, \
-     signing_fingerprint, user_id, created, expires, usages, renewable, certificate, sealed, data_key_id, \
-     backend) VALUES ($1, $2, 1, $3, $4, 1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING";
+const INSERT: &str = "INSERT INTO keys (id, name, version, revision, algorithm, fingerprint, signing_fingerprint, \
+     user_id, created, usages, renewable, certificate, sealed, data_key_id, backend) \
+     VALUES ($1, $2, 1, 1, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING";
 
-const REPLACE: &str = "UPDATE keys SET generation = $1, revision = revision + 1, algorithm = $2, fingerprint = $3, \
-     signing_fingerprint = $4, user_id = $5, created = $6, expires = $7, renewable = $8, certificate = $9, \
-     sealed = $10, data_key_id = $11, backend = $12 WHERE id = $13 AND generation = $14";
+const INSERT_STATE: &str = "INSERT INTO key_states (id, state, generation, expires) VALUES ($1, $2, $3, $4)";
+
+const REPLACE: &str = "UPDATE keys SET revision = revision + 1, algorithm = $1, fingerprint = $2, \
+     signing_fingerprint = $3, user_id = $4, created = $5, renewable = $6, certificate = $7, \
+     sealed = $8, data_key_id = $9, backend = $10 WHERE id = $11";
+
+const RENEW: &str = "UPDATE key_states SET generation = $1, expires = $2 WHERE id = $3 AND generation = $4";
+
+const SET_STATE: &str = "UPDATE key_states SET state = $1 WHERE id = $2 AND state <> $1";
+
+const REVISE: &str = "UPDATE keys SET revision = revision + 1 WHERE id = $1";
 
 impl Store {
     /// The key of this id.
@@ -147,7 +158,7 @@ impl Store {
     pub async fn key_by_id(&self, id: Uuid) -> Result<Option<Key>, Error> {
         let query = sqlx::query(BY_ID).bind(id.as_bytes().as_slice());
         let row = query.fetch_optional(self.readers()).await.doing("read a key")?;
-        row.map(|row| parse(&row)).transpose()
+        row.map(|row| parse(&row, self.times())).transpose()
     }
 
     /// The newest version of the key of this name.
@@ -156,7 +167,7 @@ impl Store {
     /// Those of the database.
     pub async fn key_by_name(&self, name: &str) -> Result<Option<Key>, Error> {
         let row = sqlx::query(BY_NAME).bind(name).fetch_optional(self.readers()).await.doing("read a key")?;
-        row.map(|row| parse(&row)).transpose()
+        row.map(|row| parse(&row, self.times())).transpose()
     }
 
     /// The key whose signing component has this fingerprint, else the one whose certificate has it.
@@ -171,13 +182,13 @@ impl Store {
             .await
             .doing("read a key")?;
         if let Some(row) = signing {
-            return Ok(Some(parse(&row)?));
+            return Ok(Some(parse(&row, self.times())?));
         }
         let rows =
             sqlx::query(BY_FINGERPRINT).bind(bytes).fetch_all(self.readers()).await.doing("read a key")?;
         match rows.as_slice() {
             [] => Ok(None),
-            [row] => Ok(Some(parse(row)?)),
+            [row] => Ok(Some(parse(row, self.times())?)),
             [..] => Err(Error::Ambiguous { fingerprint: *fingerprint }),
         }
     }
@@ -190,7 +201,7 @@ impl Store {
         let limit = i64::from(limit.min(PAGE_MAX));
         let query = sqlx::query(AFTER).bind(after).bind(limit);
         let rows = query.fetch_all(self.readers()).await.doing("list the keys")?;
-        rows.iter().map(parse).collect()
+        rows.iter().map(|row| parse(row, self.times())).collect()
     }
 
     /// Name and data key of one of the keys; which, is not said. None: there is no key.
@@ -258,14 +269,11 @@ impl Work for Insert {
             let inserted = sqlx::query(INSERT)
                 .bind(key.id.as_bytes().as_slice())
                 .bind(&key.name)
-                .bind(KeyState::Enabled.number())
-                .bind(i64::from(material.generation))
                 .bind(material.algorithm.to_string())
                 .bind(material.fingerprint.as_bytes())
                 .bind(material.signing_fingerprint.as_bytes())
                 .bind(&material.user_id)
                 .bind(material.created_s)
-                .bind(material.expires_s)
                 .bind(usages)
                 .bind(i64::from(material.renewable))
                 .bind(&material.certificate)
@@ -276,7 +284,15 @@ impl Work for Insert {
                 .await
                 .doing("add a key")?;
             if inserted.rows_affected() == 1 {
-                return read_back(tx.connection(), key.id).await;
+                sqlx::query(INSERT_STATE)
+                    .bind(key.id.as_bytes().as_slice())
+                    .bind(KeyState::Enabled.number())
+                    .bind(i64::from(material.generation))
+                    .bind(material.expires_s)
+                    .execute(tx.connection())
+                    .await
+                    .doing("add the state of a key")?;
+                return read_back(tx, key.id).await;
             }
             let other =
                 sqlx::query_scalar::<_, String>("SELECT name FROM keys WHERE signing_fingerprint = $1")
@@ -307,35 +323,47 @@ impl Work for Replace {
         Box::pin(async move {
             tx.key_changed(*self.id.as_bytes());
             let material = &self.material;
-            let replaced = sqlx::query(REPLACE)
+            let renewed = sqlx::query(RENEW)
                 .bind(i64::from(material.generation))
-                .bind(material.algorithm.to_string())
-                .bind(material.fingerprint.as_bytes())
-                .bind(material.signing_fingerprint.as_bytes())
-                .bind(&material.user_id)
-                .bind(material.created_s)
                 .bind(material.expires_s)
-                .bind(i64::from(material.renewable))
-                .bind(&material.certificate)
-                .bind(&material.sealed)
-                .bind(&material.data_key_id)
-                .bind(&material.backend)
                 .bind(self.id.as_bytes().as_slice())
                 .bind(i64::from(self.expected))
                 .execute(tx.connection())
                 .await
                 .doing("renew a key")?;
-            let now = read_back(tx.connection(), self.id).await?;
-            Ok(match now {
-                Ok(key) if replaced.rows_affected() == 0 => Err(Error::GenerationChanged {
+            if renewed.rows_affected() == 1 {
+                replace(tx.connection(), self.id, material).await?;
+                return read_back(tx, self.id).await;
+            }
+            Ok(match read_back(tx, self.id).await? {
+                Ok(key) => Err(Error::GenerationChanged {
                     name: key.name,
                     expected: self.expected,
                     found: key.material.generation,
                 }),
-                other => other,
+                unknown => unknown,
             })
         })
     }
+}
+
+async fn replace(connection: &mut SqliteConnection, id: Uuid, material: &Material) -> Result<(), Error> {
+    sqlx::query(REPLACE)
+        .bind(material.algorithm.to_string())
+        .bind(material.fingerprint.as_bytes())
+        .bind(material.signing_fingerprint.as_bytes())
+        .bind(&material.user_id)
+        .bind(material.created_s)
+        .bind(i64::from(material.renewable))
+        .bind(&material.certificate)
+        .bind(&material.sealed)
+        .bind(&material.data_key_id)
+        .bind(&material.backend)
+        .bind(id.as_bytes().as_slice())
+        .execute(connection)
+        .await
+        .doing("renew a key")?;
+    Ok(())
 }
 
 struct SetState {
@@ -349,30 +377,35 @@ impl Work for SetState {
     fn run<'a>(&'a self, tx: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, Error>> {
         Box::pin(async move {
             tx.key_changed(*self.id.as_bytes());
-            sqlx::query("UPDATE keys SET state = $1, revision = revision + 1 WHERE id = $2 AND state <> $1")
+            let id = self.id.as_bytes().as_slice();
+            let changed = sqlx::query(SET_STATE)
                 .bind(self.state.number())
-                .bind(self.id.as_bytes().as_slice())
+                .bind(id)
                 .execute(tx.connection())
                 .await
                 .doing("change the state of a key")?;
-            read_back(tx.connection(), self.id).await
+            if changed.rows_affected() == 1 {
+                let revise = sqlx::query(REVISE).bind(id);
+                revise.execute(tx.connection()).await.doing("change the state of a key")?;
+            }
+            read_back(tx, self.id).await
         })
     }
 }
 
-async fn read_back(connection: &mut SqliteConnection, id: Uuid) -> Result<Result<Key, Error>, Error> {
+async fn read_back(tx: &mut Transaction<'_>, id: Uuid) -> Result<Result<Key, Error>, Error> {
     let row = sqlx::query(BY_ID)
         .bind(id.as_bytes().as_slice())
-        .fetch_optional(connection)
+        .fetch_optional(tx.connection())
         .await
         .doing("read a key")?;
     Ok(match row {
-        Some(row) => Ok(parse(&row)?),
+        Some(row) => Ok(parse(&row, tx.times())?),
         None => Err(Error::UnknownKey),
     })
 }
 
-fn parse(row: &SqliteRow) -> Result<Key, Error> {
+fn parse(row: &SqliteRow, times: &Times) -> Result<Key, Error> {
     fn damaged<E>(what: &'static str) -> impl Fn(E) -> Error {
         move |_| Error::Damaged { what }
     }
@@ -383,8 +416,9 @@ fn parse(row: &SqliteRow) -> Result<Key, Error> {
     let fingerprint = |column| Fingerprint::from_bytes(&bytes(column)?).map_err(damaged(column));
     let optional = |column: &'static str| row.try_get::<Option<i64>, _>(column).map_err(damaged(column));
     let usages = bytes("usages")?.into_iter().map(|id| Usage::from_id(id.into()));
+    let id = Uuid::from_slice(&bytes("id")?).map_err(damaged("id"))?;
     Ok(Key {
-        id: Uuid::from_slice(&bytes("id")?).map_err(damaged("id"))?,
+        id,
         name: text("name")?,
         version: small("version")?,
         state: KeyState::from_number(number("state")?)?,
@@ -404,7 +438,7 @@ fn parse(row: &SqliteRow) -> Result<Key, Error> {
             renewable: number("renewable")? == 1,
             backend: text("backend")?,
         },
-        last_signed_s: optional("last_signed")?,
+        last_signed_s: optional("last_signed")?.max(times.of(*id.as_bytes())),
     })
 }
 
@@ -427,6 +461,9 @@ mod tests {
             BY_FINGERPRINT,
             AFTER,
             REPLACE,
+            RENEW,
+            SET_STATE,
+            REVISE,
             crate::intents::SELECT,
             crate::intents::TAKE_OVER,
             crate::intents::RELEASE,
@@ -438,6 +475,7 @@ mod tests {
             crate::intents::PRUNE_TICKETS,
             crate::log::ENTRIES,
             crate::transaction::KEY,
+            crate::transaction::TAIL,
             crate::transaction::SIGNED,
             crate::transaction::HEAD,
         ];

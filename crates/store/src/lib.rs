@@ -29,6 +29,7 @@ pub mod keys;
 pub mod log;
 mod open;
 pub mod outcome;
+pub mod times;
 mod transaction;
 mod writer;
 
@@ -48,6 +49,7 @@ pub struct Store {
 struct Inner {
     readers: SqlitePool,
     writer: writer::Writer,
+    times: times::Times,
 }
 
 impl Store {
@@ -58,7 +60,9 @@ impl Store {
     /// could read or replace it; [`Error::Path`], [`Error::Busy`] and those of the database.
     pub async fn open(folder: &Path) -> Result<Self, Error> {
         let open::Pools { readers, writer } = open::open(folder).await?;
-        Ok(Self { inner: Arc::new(Inner { readers, writer: writer::Writer::start(writer) }) })
+        let times = times::Times::default();
+        let writer = writer::Writer::start(writer, times.clone());
+        Ok(Self { inner: Arc::new(Inner { readers, writer, times }) })
     }
 
     /// Commits made through this store since it was opened, for metrics.
@@ -69,6 +73,10 @@ impl Store {
 
     fn readers(&self) -> &SqlitePool {
         &self.inner.readers
+    }
+
+    fn times(&self) -> &times::Times {
+        &self.inner.times
     }
 
     fn writer(&self) -> &writer::Writer {

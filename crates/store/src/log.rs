@@ -135,6 +135,10 @@ impl Store {
 impl Work for Conclusion {
     type Output = Concluded;
 
+    fn signing_key(&self) -> Option<[u8; 16]> {
+        Some(*self.key_id.as_bytes())
+    }
+
     fn run<'a>(&'a self, tx: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Concluded, Error>> {
         Box::pin(async move {
             let entries = self.entries();

@@ -25,8 +25,8 @@ const LOCK_POLL: Duration = Duration::from_millis(20);
 /// Readers at once: reads are short look-ups, off the path of a request whose key is in the snapshot.
 const READERS_MAX: u32 = 4;
 
-/// Pages that the writing connection keeps, as SQLite counts: 8 MiB (minus: in KiB). The upper parts of the indexes of a
-/// log of ten million entries, and all of that of 100,000 keys, fit; the driver's 2 MiB do not hold them.
+/// Pages that the writing connection keeps, as SQLite counts: 8 MiB (minus: in KiB). The states of 100,000 keys fit; the
+/// driver's 2 MiB do not hold them.
 const WRITER_CACHE: &str = "-8192";
 
 /// Connections to one store.
@@ -54,7 +54,7 @@ pub(crate) async fn open(folder: &Path) -> Result<Pools, Error> {
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .test_before_acquire(false)
-        .connect_with(options(path).journal_mode(SqliteJournalMode::Wal).pragma("cache_size", WRITER_CACHE))
+        .connect_with(writer_options(path))
         .await
         .doing("open the store")?;
     MIGRATOR.run(&writer).await.map_err(|error| migration_error(path, error))?;
@@ -73,6 +73,12 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .busy_timeout(BUSY_TIMEOUT)
         .disable_statement_logging()
+}
+
+/// No look for the key of each log entry: the transaction that appends has looked, and keys are never deleted. A look is for
+/// each entry a place in an index of all keys.
+fn writer_options(path: &Path) -> SqliteConnectOptions {
+    options(path).foreign_keys(false).journal_mode(SqliteJournalMode::Wal).pragma("cache_size", WRITER_CACHE)
 }
 
 fn path_error(doing: &'static str, path: &Path, source: std::io::Error) -> Error {

@@ -1,7 +1,7 @@
 //! One open transaction: the log's head, read once and kept under the writer's lock, rows that wait to be
 //! written at its end, and the keys that were checked in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use sealwright_tlog::CompactRange;
@@ -12,43 +12,35 @@ use sqlx::{AssertSqlSafe, Row as _, Sqlite, SqliteConnection};
 
 use crate::error::{Doing as _, Error};
 use crate::intents::{self, Intent, IntentId};
-use crate::keys::KeyState;
+use crate::times::Times;
 
 mod bulk;
+mod states;
 
 use bulk::{Answer, Written};
-
-pub(crate) const KEY: &str = "SELECT state, generation, expires, last_signed FROM keys WHERE id = $1";
+#[cfg(test)]
+pub(crate) use states::TAIL;
+pub(crate) use states::{KEY, KeyCheck};
 
 pub(crate) const SIGNED: &str =
-    "UPDATE keys SET last_signed = $6 WHERE id = $7 AND (last_signed IS NULL OR last_signed < $6)";
+    "UPDATE key_states SET last_signed = $6 WHERE id = $7 AND (last_signed IS NULL OR last_signed < $6)";
 
 const WRITE_HEAD: &str = "UPDATE log_head SET size = $4, nodes = $5 WHERE id = 1";
 
 pub(crate) const HEAD: &str = "SELECT size, nodes FROM log_head WHERE id = 1";
 
-/// IMMEDIATE: the head is read under the lock for writing, which other processes respect. Both in one, as each statement
-/// is a way to the driver's thread and back.
-const BEGIN: &str = "BEGIN IMMEDIATE; SELECT size, nodes FROM log_head WHERE id = 1";
+/// Of all entries, those of this transaction among them.
+const NOTED: &str = "UPDATE log_head SET noted = $4 WHERE id = 1";
 
-/// The last statements of a transaction, in one: with or without pruning, head, time of a key (bits 1, 2, 4). Their
-/// parameters have numbers of their own; those of what is left out are not looked at.
-static ENDS: LazyLock<[String; 8]> = LazyLock::new(|| {
+/// The last statements of a transaction, in one: with or without pruning, head, time of a key, that all times are noted (bits
+/// 1, 2, 4, 8). Their parameters have numbers of their own; those of what is left out are not looked at.
+static ENDS: LazyLock<[String; 16]> = LazyLock::new(|| {
     std::array::from_fn(|bits| {
-        let parts = [(1, intents::PRUNE), (2, WRITE_HEAD), (4, SIGNED)];
+        let parts = [(1, intents::PRUNE), (2, WRITE_HEAD), (4, SIGNED), (8, NOTED)];
         let parts = parts.into_iter().filter(|(bit, _)| bits & bit != 0).map(|(_, text)| text);
         parts.chain(["COMMIT"]).collect::<Vec<_>>().join("; ")
     })
 });
-
-/// What a signature's key must still be when its entry is written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyCheck {
-    pub(crate) state: KeyState,
-    pub(crate) generation: u32,
-    pub(crate) expires_s: Option<i64>,
-    pub(crate) last_signed_s: Option<i64>,
-}
 
 /// See the module. Nothing is durable before [`Self::commit`]. Who began it rolls it back when it was not committed.
 pub(crate) struct Transaction<'c> {
@@ -59,7 +51,7 @@ pub(crate) struct Transaction<'c> {
     head_changed: bool,
     rows: Vec<LogRow>,
     keys: HashMap<[u8; 16], KeyCheck>,
-    /// Latest time of each key that got an entry in this transaction.
+    /// Latest time of each key that got an entry in this transaction, where it is later than the one that is noted.
     signed: HashMap<[u8; 16], i64>,
     way: Way,
     /// Intents and answers that wait for the commit, where the way is together.
@@ -67,6 +59,7 @@ pub(crate) struct Transaction<'c> {
     answers: Vec<Answer>,
     /// What the intents that were recorded leave to prune.
     prune: Option<Prune>,
+    times: &'c Times,
 }
 
 /// How intents and answers are written.
@@ -103,22 +96,32 @@ pub(crate) struct LogMark {
 }
 
 impl<'c> Transaction<'c> {
-    /// Begins one.
-    pub(crate) async fn begin(open: &'c mut SqliteConnection, way: Way) -> Result<Self, Error> {
-        let stored_head = sqlx::query(BEGIN).fetch_optional(&mut *open).await.doing("begin a transaction")?;
+    /// Begins one, in which these keys sign.
+    pub(crate) async fn begin(
+        open: &'c mut SqliteConnection,
+        way: Way,
+        keys: &HashSet<[u8; 16]>,
+        times: &'c Times,
+    ) -> Result<Self, Error> {
+        let (stored_head, keys) = states::begin(&mut *open, keys, times).await?;
         Ok(Self {
             open,
             stored_head,
             head: None,
             head_changed: false,
             rows: Vec::new(),
-            keys: HashMap::new(),
+            keys,
             signed: HashMap::new(),
             way,
             intents: Vec::new(),
             answers: Vec::new(),
             prune: None,
+            times,
         })
+    }
+
+    pub(crate) const fn times(&self) -> &Times {
+        self.times
     }
 
     pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
@@ -130,7 +133,7 @@ impl<'c> Transaction<'c> {
         self.keys.remove(&id);
     }
 
-    /// The key's row as this transaction sees it; one query a key and transaction. None: no such key.
+    /// The key's state as this transaction sees it; read at its beginning, unless it was changed since. None: no such key.
     pub(crate) async fn key(&mut self, id: [u8; 16]) -> Result<Option<KeyCheck>, Error> {
         if let Some(check) = self.keys.get(&id) {
             return Ok(Some(*check));
@@ -141,28 +144,22 @@ impl<'c> Transaction<'c> {
             .await
             .doing("check a key before its entry")?;
         let Some(row) = row else { return Ok(None) };
-        let damaged = |what| move |_| Error::Damaged { what };
-        let check = KeyCheck {
-            state: KeyState::from_number(row.try_get(0).map_err(damaged("keys.state"))?)?,
-            generation: u32::try_from(row.try_get::<i64, _>(1).map_err(damaged("keys.generation"))?)
-                .map_err(|_| Error::Damaged { what: "keys.generation" })?,
-            expires_s: row.try_get(2).map_err(damaged("keys.expires"))?,
-            last_signed_s: row
-                .try_get::<Option<i64>, _>(3)
-                .map_err(damaged("keys.last_signed"))?
-                .max(self.signed.get(&id).copied()),
-        };
+        let (_, mut check) = states::parse(&row, self.times)?;
+        check.last_signed_s = check.last_signed_s.max(self.signed.get(&id).copied());
         self.keys.insert(id, check);
         Ok(Some(check))
     }
 
     /// Notes that an entry of this time was appended.
     pub(crate) fn signed(&mut self, id: [u8; 16], at_s: i64) {
+        if let Some(check) = self.keys.get_mut(&id) {
+            if check.last_signed_s >= Some(at_s) {
+                return;
+            }
+            check.last_signed_s = Some(at_s);
+        }
         let latest = self.signed.entry(id).or_insert(at_s);
         *latest = (*latest).max(at_s);
-        if let Some(check) = self.keys.get_mut(&id) {
-            check.last_signed_s = Some(check.last_signed_s.map_or(at_s, |last| last.max(at_s)));
-        }
     }
 
     pub(crate) fn log_mark(&self) -> LogMark {
@@ -216,30 +213,31 @@ impl<'c> Transaction<'c> {
 
     /// Prunes, writes head and times, and commits.
     async fn end(self) -> Result<(), Error> {
-        let mut signed = self.signed.into_iter();
-        let last_signed = signed.next();
-        for signed in signed {
-            let note = sqlx::query(SIGNED).bind(0).bind(0).bind(0).bind(0).bind(0);
-            note_time(note, Some(signed))
-                .execute(&mut *self.open)
-                .await
-                .doing("note the time of an entry")?;
-        }
         let head = self.head.filter(|_| self.head_changed);
+        let noted = head.as_ref().and_then(|head| self.times.to_note(&self.signed, head.size()));
+        let is_noted = noted.is_some();
+        let mut noted = noted.unwrap_or_default();
+        // A lone one goes with the commit.
+        let last_signed = if noted.len() == 1 { noted.pop() } else { None };
+        states::note(&mut *self.open, &noted).await?;
         let bits = usize::from(self.prune.is_some())
             | usize::from(head.is_some()) << 1
-            | usize::from(last_signed.is_some()) << 2;
+            | usize::from(last_signed.is_some()) << 2
+            | usize::from(is_noted) << 3;
         let text = ENDS.get(bits).map_or("", String::as_str);
-        let head = head.unwrap_or_default();
+        let size = head.as_ref().map(CompactRange::size);
         let [retained, now, most] =
             self.prune.map_or([0; 3], |prune| intents::pruned(prune.now_ms, prune.intents));
         let end = sqlx::query(AssertSqlSafe(text))
             .bind(retained)
             .bind(now)
             .bind(most)
-            .bind(i64::try_from(head.size()).map_err(|_| sealwright_tlog::Error::Full)?)
-            .bind(head.encode_nodes());
+            .bind(i64::try_from(size.unwrap_or_default()).map_err(|_| sealwright_tlog::Error::Full)?)
+            .bind(head.unwrap_or_default().encode_nodes());
         note_time(end, last_signed).execute(self.open).await.doing("commit")?;
+        if let Some(size) = size {
+            self.times.committed(self.signed, size, is_noted);
+        }
         Ok(())
     }
 }

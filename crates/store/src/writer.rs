@@ -10,6 +10,7 @@ use sqlx::{SqliteConnection, SqlitePool};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Doing as _, Error};
+use crate::times::Times;
 use crate::transaction::{Ended, Transaction, Way};
 
 /// Most pieces of work in one commit: bounds the time that the first of them waits for the last.
@@ -26,6 +27,11 @@ pub(crate) trait Work: Send + Sync + 'static {
     /// The answer, refusals included: a refusal does not disturb the others in the batch.
     type Output: Send + 'static;
 
+    /// The key that signs with it: its state is read when the transaction begins, with those of the others.
+    fn signing_key(&self) -> Option<[u8; 16]> {
+        None
+    }
+
     /// Does it. An error undoes the whole batch and goes to everyone in it.
     fn run<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, Error>>;
 }
@@ -39,10 +45,10 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the task; it ends when the last sender is gone and all work is done.
-    pub(crate) fn start(pool: SqlitePool) -> Self {
+    pub(crate) fn start(pool: SqlitePool, times: Times) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
         let commits = Arc::new(AtomicU64::new(0));
-        tokio::spawn(run(pool, jobs, Arc::clone(&commits)));
+        tokio::spawn(run((pool, times), jobs, Arc::clone(&commits)));
         Self { queue, commits }
     }
 
@@ -60,12 +66,15 @@ impl Writer {
     }
 }
 
-async fn run(pool: SqlitePool, mut queue: mpsc::Receiver<Box<dyn Job>>, commits: Arc<AtomicU64>) {
+/// Where it is written: the connection, and what is remembered of the log.
+type Place = (SqlitePool, Times);
+
+async fn run(place: Place, mut queue: mpsc::Receiver<Box<dyn Job>>, commits: Arc<AtomicU64>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     let mut reported = Reported::default();
     while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
         gather(&mut queue, &mut batch).await;
-        let committed = commit(&pool, &mut batch).await;
+        let committed = commit(&place, &mut batch).await;
         if committed.is_ok() {
             commits.fetch_add(1, Ordering::Relaxed);
         }
@@ -74,7 +83,7 @@ async fn run(pool: SqlitePool, mut queue: mpsc::Receiver<Box<dyn Job>>, commits:
             job.answer(committed.clone());
         }
     }
-    pool.close().await;
+    place.0.close().await;
 }
 
 /// What is about to come anyway comes along: as long as others that are ready to run bring more, they go first. Who is
@@ -121,21 +130,25 @@ impl Reported {
 /// One transaction, together; or, where something is in the way of that, another, each alone. When it fails, the
 /// connection is brought back to outside of one, or else replaced: the next batch starts clean, and succeeds as soon as
 /// what was in the way is gone.
-async fn commit(pool: &SqlitePool, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
+async fn commit((pool, times): &Place, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
     let mut connection = pool.acquire().await.doing("connect to the store")?;
-    let committed = commit_on(&mut connection, batch).await;
+    let committed = commit_on(&mut connection, times, batch).await;
     if committed.is_err() && !is_outside_after_rollback(&mut connection).await {
         let _ = connection.close().await;
     }
     committed
 }
 
-async fn commit_on(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>]) -> Result<(), Error> {
-    if transact(connection, batch, Way::Together).await? == Ended::Committed {
+async fn commit_on(
+    connection: &mut SqliteConnection,
+    times: &Times,
+    batch: &mut [Box<dyn Job>],
+) -> Result<(), Error> {
+    if transact((connection, times), batch, Way::Together).await? == Ended::Committed {
         return Ok(());
     }
     sqlx::query("ROLLBACK").execute(&mut *connection).await.doing("roll back")?;
-    match transact(connection, batch, Way::Alone).await? {
+    match transact((connection, times), batch, Way::Alone).await? {
         Ended::Committed => Ok(()),
         Ended::Again => Err(Error::Damaged { what: "intents" }),
     }
@@ -144,11 +157,12 @@ async fn commit_on(connection: &mut SqliteConnection, batch: &mut [Box<dyn Job>]
 /// The statements themselves and no guard of the driver's: it counts how deep it is in transactions, and SQLite ends
 /// one by itself when the disk is full, after which the driver can neither roll back nor begin.
 async fn transact(
-    connection: &mut SqliteConnection,
+    (connection, times): (&mut SqliteConnection, &Times),
     batch: &mut [Box<dyn Job>],
     way: Way,
 ) -> Result<Ended, Error> {
-    let mut transaction = Transaction::begin(connection, way).await?;
+    let keys = batch.iter().filter_map(|job| job.signing_key()).collect();
+    let mut transaction = Transaction::begin(connection, way, &keys, times).await?;
     for job in batch {
         job.run(&mut transaction).await?;
     }
@@ -167,6 +181,7 @@ async fn is_outside_after_rollback(connection: &mut SqliteConnection) -> bool {
 
 /// Work of any type, with its place for the answer.
 trait Job: Send {
+    fn signing_key(&self) -> Option<[u8; 16]>;
     fn run<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), Error>>;
     fn answer(self: Box<Self>, committed: Result<(), Error>);
 }
@@ -178,6 +193,10 @@ struct Pending<W: Work> {
 }
 
 impl<W: Work> Job for Pending<W> {
+    fn signing_key(&self) -> Option<[u8; 16]> {
+        self.work.signing_key()
+    }
+
     fn run<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             self.done = Some(self.work.run(transaction).await?);
@@ -224,7 +243,7 @@ mod tests {
     async fn writer(folder: &std::path::Path) -> (SqlitePool, Writer) {
         let pools = crate::open::open(folder).await.unwrap();
         run_sql(&pools.writer, "CREATE TABLE filling (bytes BLOB)").await;
-        (pools.writer.clone(), Writer::start(pools.writer))
+        (pools.writer.clone(), Writer::start(pools.writer, Times::default()))
     }
 
     #[tokio::test]

@@ -11,6 +11,10 @@
 
 #[path = "store/support.rs"]
 mod support;
+#[path = "store/times.rs"]
+mod times;
+#[path = "store/upgrade.rs"]
+mod upgrade;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -80,23 +84,6 @@ async fn a_store_of_a_newer_release_is_refused_and_keeps_every_byte() {
     assert!(error.to_string().contains("written by a newer release"), "{error}");
     assert!(error.to_string().contains("use that release"), "{error}");
     assert_eq!(std::fs::read(&file).unwrap(), before);
-}
-
-/// The first release had no tickets, and keys of one kind.
-#[tokio::test]
-async fn a_store_of_the_first_release_is_brought_up_to_date_and_keeps_what_it_has() {
-    let Opened { store, folder } = open().await;
-    let key = store.insert_key(key(1, "release")).await.unwrap();
-    let old = intent(1, 1, key.id);
-    store.record_intent(old.clone()).await.unwrap();
-    drop(store);
-    let file = folder.path().join("store/store.db");
-    support::sql(&file, "DROP TABLE tickets; ALTER TABLE keys DROP COLUMN backend; DELETE FROM _sqlx_migrations WHERE version > 1").await;
-    let store = Store::open(&folder.path().join("store")).await.unwrap();
-    let kept = store.key_by_name("release").await.unwrap().unwrap();
-    assert_eq!((kept.id, kept.material.backend.as_str()), (key.id, "software"));
-    assert_eq!(store.record_intent(old).await.unwrap(), Recorded::InFlight);
-    assert_eq!(store.record_intent(with_tickets(intent(2, 2, key.id), &[1])).await.unwrap(), Recorded::New);
 }
 
 #[tokio::test]

@@ -87,6 +87,13 @@ impl Load {
         Ok(Self { program: process::root().join("target/release/examples/load") })
     }
 
+    /// Makes Ed25519 keys `PREFIX-0` to the number before `count`.
+    pub(super) fn make_keys(&self, server: &Server, prefix: &str, count: u64) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.arg("keys").arg(server.credentials()).arg(server.port().to_string());
+        process::output(command.arg(prefix).arg(count.to_string())).map(|_| ())
+    }
+
     /// Asks for signatures; one that is not made is an error.
     pub(super) fn sign(&self, server: &Server, shape: Shape) -> Result<Signed> {
         let said = process::output(&mut self.command(server, shape))?;

@@ -31,6 +31,7 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("sealwright-client", &["sqlx", "sealwright-signer", "sealwright-server", "sealwright-store"]),
     ("sealwright-formats", &["tokio", "tonic", "hyper", "sqlx"]),
     ("sealwright-crypto", &["tokio", "tonic", "hyper", "sqlx"]),
+    ("sealwright-obs", &["tokio", "tonic", "hyper", "sqlx", "rustls", "aws-lc-rs", "pgp"]),
     ("sealwright-tlog", &["tokio", "tonic", "hyper", "sqlx"]),
 ];
 

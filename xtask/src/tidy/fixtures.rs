@@ -110,10 +110,10 @@ fn format_names(source: &str) -> Vec<String> {
 /// How many members the list FORMATS has.
 fn registered(source: &str) -> usize {
     source
-        .split("FORMATS: &[&dyn Format] = &[")
+        .split("FORMATS: &[&dyn Format] =")
         .nth(1)
-        .and_then(|rest| rest.split("];").next())
-        .map_or(0, |list| list.matches('&').count())
+        .and_then(|rest| rest.split("];").next()?.split_once("&["))
+        .map_or(0, |(_, list)| list.matches('&').count())
 }
 
 #[cfg(test)]
@@ -124,6 +124,7 @@ mod tests {
     fn names_and_members_of_the_registry_are_read() {
         let source = "pub static FORMATS: &[&dyn Format] = &[&a::A, &b::B];\nimpl Format for A {\n fn name(&self) -> &'static str {\n \"aaa\"\n }\n}";
         assert_eq!(registered(source), 2);
+        assert_eq!(registered(&source.replace("= &[&a", "=\n    &[&a")), 2);
         assert_eq!(format_names(source), ["aaa"]);
     }
 }

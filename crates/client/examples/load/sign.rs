@@ -124,7 +124,7 @@ async fn ask(
     });
     let group = SignGroup {
         request_id: id.clone(),
-        key: shape.key.clone(),
+        key: key(&shape.key, number, &id),
         priority: shape.priority,
         deadline_ms: 60_000,
         artefact: Some(sealwright_proto::v1::ArtefactClaim { name: format!("load-{number}.rpm"), size: 128 }),
@@ -133,6 +133,17 @@ async fn ask(
     };
     begun.insert(id, Instant::now());
     groups.send(group).await.expect("the stream is open");
+}
+
+/// The name itself, or one of many: the one whose turn it is, or which the random part of the request's id says.
+fn key(name: &str, number: usize, request_id: &[u8]) -> String {
+    if let Some((prefix, count)) = name.split_once('@') {
+        return format!("{prefix}-{}", number % count.parse::<usize>().unwrap());
+    }
+    let Some((prefix, count)) = name.split_once('*') else { return name.to_owned() };
+    let random = u64::from_be_bytes(request_id[8..].try_into().unwrap());
+    let random = random.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    format!("{prefix}-{}", random % count.parse::<u64>().unwrap())
 }
 
 fn take(done: &mut Done, answer: &SignGroupResult) {

@@ -23,7 +23,7 @@ use sealwright_formats::splice::Edits;
 
 use crate::apply::in_place::{InPlace, roll_back};
 use crate::apply::journal::{Journal, StateDirectory};
-use crate::apply::sidecar::Sidecar;
+use crate::apply::sidecar::Sidecars;
 use crate::apply::undo::Record;
 use crate::apply::{How, Staged, Target, Written, length, sync_directory, whole_system};
 use crate::error::Error;
@@ -42,8 +42,8 @@ const TOGETHER_MIN: usize = 8;
 pub enum Job {
     /// A file and its edits.
     File(Box<Staged>, Edits),
-    /// A signature file.
-    Sidecar(Box<Sidecar>),
+    /// The signature files of one file.
+    Sidecars(Box<Sidecars>),
 }
 
 impl From<(Staged, Edits)> for Job {
@@ -60,7 +60,7 @@ impl Job {
                 let inserted = edits.as_slice().iter().map(|edit| length(&edit.insert));
                 inserted.fold(0, u64::saturating_add)
             }
-            Self::Sidecar(sidecar) => sidecar.len(),
+            Self::Sidecars(sidecars) => sidecars.held(),
         }
     }
 
@@ -69,7 +69,7 @@ impl Job {
         match self {
             Self::File(staged, _) if staged.in_place().is_some() => None,
             Self::File(staged, _) => Some((&staged.target.dir, &staged.target.dir_path)),
-            Self::Sidecar(sidecar) => Some(sidecar.directory()),
+            Self::Sidecars(sidecars) => Some(sidecars.directory()),
         }
     }
 }
@@ -147,7 +147,7 @@ impl Member {
     fn write(&mut self) -> Result<(), Error> {
         let (staged, edits) = match &mut self.job {
             Job::File(staged, edits) => (staged, edits),
-            Job::Sidecar(sidecar) => return sidecar.write(),
+            Job::Sidecars(sidecars) => return sidecars.write(),
         };
         let source = &staged.source;
         if edits.old_len() != source.len() {
@@ -167,7 +167,7 @@ impl Member {
         match &self.job {
             Job::File(staged, _) if staged.in_place().is_some() => None,
             Job::File(staged, _) => Some(staged.result()),
-            Job::Sidecar(sidecar) => Some(sidecar.file()),
+            Job::Sidecars(sidecars) => sidecars.file(),
         }
     }
 
@@ -175,7 +175,7 @@ impl Member {
     fn written_in_place(&self) -> Option<&File> {
         match &self.job {
             Job::File(staged, _) => staged.in_place().map(InPlace::file),
-            Job::Sidecar(_) => None,
+            Job::Sidecars(_) => None,
         }
     }
 
@@ -185,7 +185,7 @@ impl Member {
                 How::Replace(replacement) => replacement.sync(&staged.target.dir_path, edits.new_len()),
                 How::InPlace(_) => Ok(()),
             },
-            Job::Sidecar(sidecar) => sidecar.sync(),
+            Job::Sidecars(sidecars) => sidecars.sync(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Member {
     fn switch(&mut self) -> Result<(), Error> {
         let (staged, edits) = match &mut self.job {
             Job::File(staged, edits) => (staged, edits),
-            Job::Sidecar(sidecar) => return sidecar.rename(),
+            Job::Sidecars(sidecars) => return sidecars.rename(),
         };
         staged.source.check_unchanged()?;
         match &mut staged.how {
@@ -216,7 +216,7 @@ impl Member {
                 How::InPlace(in_place) => rustix::fs::fsync(in_place.file())
                     .map_err(|error| Error::sync(&staged.target.dir_path, edits.new_len(), error.into())),
             },
-            Job::Sidecar(_) => Ok(()),
+            Job::Sidecars(_) => Ok(()),
         }
     }
 
@@ -224,7 +224,7 @@ impl Member {
     fn undo_if_failed(&mut self) {
         let in_place = match &self.job {
             Job::File(staged, _) => staged.in_place(),
-            Job::Sidecar(_) => None,
+            Job::Sidecars(_) => None,
         };
         if let (Some(_), true, Some(in_place), Some(record)) =
             (&self.failed, self.touched, in_place, &self.record)
@@ -236,7 +236,7 @@ impl Member {
     fn read_back(&mut self) -> Result<(), Error> {
         match &self.job {
             Job::File(staged, edits) => read_back(&staged.target, staged.result(), edits),
-            Job::Sidecar(sidecar) => sidecar.read_back(),
+            Job::Sidecars(sidecars) => sidecars.read_back(),
         }
     }
 
@@ -244,7 +244,7 @@ impl Member {
         match (self.failed, &self.job) {
             (Some(error), _) => Err(error),
             (None, Job::File(staged, edits)) => Ok(staged.written(edits)),
-            (None, Job::Sidecar(sidecar)) => Ok(sidecar.written()),
+            (None, Job::Sidecars(sidecars)) => Ok(sidecars.written()),
         }
     }
 }

@@ -4,27 +4,31 @@
 //! a lock on it as long as it lives; so a journal without a lock is one of a process that died. The file `lock` is
 //! held while a journal is made or looked for, so that none is seen between its creation and its lock.
 //!
-//! Space for records is reserved before signatures are asked for, in one file without a name for all of them.
+//! Space for records is reserved before signatures are asked for, in one file for all of them, which takes a journal
+//! itself where there is no other space (`spare-...`, see `spare.rs`).
 
+use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::apply::space::Ballast;
+use crate::apply::length;
+use crate::apply::spare::{self, Content, Spare};
 use crate::apply::undo::{self, JOURNAL_BYTES_MAX, Malformed, RECORDS_MAX, Record};
 use crate::error::Error;
 
 const LOCK: &str = "lock";
 const WHOLE: &str = "undo-";
 const BEING_WRITTEN: &str = "new-";
+const SPARE: &str = "spare-";
 /// Journals that one recovery looks at: as many processes can have died in between.
 const JOURNALS_MAX: usize = 100_000;
 
@@ -33,7 +37,19 @@ const JOURNALS_MAX: usize = 100_000;
 pub struct StateDirectory {
     fd: OwnedFd,
     path: PathBuf,
-    ballast: Mutex<Option<Ballast>>,
+    space: Mutex<Space>,
+    /// Signalled when the spare file can take another journal.
+    spare_is_free: Condvar,
+}
+
+/// Space that is reserved for records.
+#[derive(Debug, Default)]
+struct Space {
+    spare: Option<Spare>,
+    /// Bytes that were asked for and not given back.
+    asked: u64,
+    /// Whether a journal is in the spare file.
+    in_use: bool,
 }
 
 /// Space for the undo record of one file, until it is written or not needed any more.
@@ -45,9 +61,14 @@ pub(crate) struct Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        let mut ballast = self.directory.ballast.lock().unwrap_or_else(PoisonError::into_inner);
-        if !ballast.as_mut().is_some_and(|ballast| ballast.give_back(self.bytes)) {
-            *ballast = None;
+        let mut space = self.directory.space();
+        space.asked = space.asked.saturating_sub(self.bytes);
+        let (asked, is_in_use) = (space.asked, space.in_use);
+        match &mut space.spare {
+            Some(_) if asked == 0 => self.directory.remove_spare(&mut space),
+            // Not below a journal that is in it.
+            Some(spare) if !is_in_use => spare.shrink(asked),
+            _ => {}
         }
     }
 }
@@ -90,7 +111,7 @@ impl StateDirectory {
             let (owner, mode) = (stat.st_uid, mode.bits());
             return Err(Error::StateDirectoryOpen { path: path.to_owned(), owner, mode });
         }
-        Ok(Some(Self { fd, path: path.to_owned(), ballast: Mutex::default() }))
+        Ok(Some(Self { fd, path: path.to_owned(), space: Mutex::default(), spare_is_free: Condvar::new() }))
     }
 
     /// Takes space for a record of at most so many bytes.
@@ -99,19 +120,25 @@ impl StateDirectory {
     /// Space or quota is short.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reserved, Error> {
         let write = |error: io::Error| Error::write(&self.path, bytes, error);
-        let mut ballast = self.ballast.lock().unwrap_or_else(PoisonError::into_inner);
-        if ballast.is_none() {
-            *ballast = Some(Ballast::new(self.nameless().map_err(|error| write(error.into()))?));
+        let mut space = self.space();
+        if space.spare.is_none() {
+            let (name, _) = names(SPARE);
+            let file = self.create(&name).map_err(|error| write(error.into()))?;
+            space.spare = Some(Spare::new(file, name));
         }
-        if let Some(ballast) = ballast.as_mut() {
-            ballast.add(bytes).map_err(write)?;
+        let asked = space.asked.saturating_add(bytes);
+        let grown = space.spare.as_mut().map_or(Ok(()), |spare| spare.grow(asked));
+        match grown {
+            Ok(()) => space.asked = asked,
+            Err(_) if space.asked == 0 => self.remove_spare(&mut space),
+            Err(_) => {}
         }
-        drop(ballast);
+        drop(space);
+        grown.map_err(write)?;
         Ok(Reserved { directory: Arc::clone(self), bytes })
     }
 
-    /// As [`Self::begin`], with space that was reserved for these records: where there is no other it is given back
-    /// first, so that they take its place.
+    /// As [`Self::begin`], with space that was reserved for these records: they are written there where there is no other.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -122,39 +149,69 @@ impl StateDirectory {
     ) -> Result<Journal, Error> {
         match self.begin(records) {
             Err(Error::NoSpace { .. } | Error::Quota { .. }) if !reserved.is_empty() => {
-                drop(reserved);
-                self.with_ballast(Ballast::give_back_slack);
-                match self.begin(records) {
-                    // ext4 hands out blocks that were freed only when its own journal has been written.
-                    Err(Error::NoSpace { .. } | Error::Quota { .. }) => {
-                        let _ = rustix::fs::syncfs(&self.fd);
-                        self.begin(records)
-                    }
-                    outcome => outcome,
-                }
+                self.begin_in_spare(records, reserved)
             }
             outcome => outcome,
         }
     }
 
-    /// Does this with the reserved space, if there is any.
-    fn with_ballast(&self, change: impl FnOnce(&mut Ballast)) {
-        let mut ballast = self.ballast.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ballast) = ballast.as_mut() {
-            change(ballast);
+    /// One at a time: whoever comes second waits for the end of the first.
+    fn begin_in_spare(
+        self: &Arc<Self>,
+        records: &[Record],
+        reserved: Vec<Reserved>,
+    ) -> Result<Journal, Error> {
+        let bytes = undo::encode(records);
+        let write = |error: io::Error| Error::write(&self.path, length(&bytes), error);
+        let waited = self.spare_is_free.wait_while(self.space(), |space| space.in_use);
+        let mut space = waited.unwrap_or_else(PoisonError::into_inner);
+        // There is none if an earlier journal had to stay in it.
+        let full = || write(io::ErrorKind::StorageFull.into());
+        let spare = space.spare.as_mut().ok_or_else(full)?;
+        spare.write(&bytes).map_err(write)?;
+        let name = spare.name().clone();
+        space.in_use = true;
+        drop(space);
+        let place = Place::Spare { bytes: length(&bytes), _reserved: reserved };
+        let journal = Journal { directory: Arc::clone(self), name, place, keep: false };
+        rustix::fs::fsync(&self.fd).map_err(|error| write(error.into()))?;
+        Ok(journal)
+    }
+
+    fn end_in_spare(&self, bytes: u64, keep: bool) {
+        let mut space = self.space();
+        space.in_use = false;
+        if !keep {
+            space.spare.iter().for_each(Spare::clear);
+        } else if let Some(spare) = space.spare.take() {
+            spare.shrink_to(bytes);
+        }
+        drop(space);
+        self.spare_is_free.notify_all();
+    }
+
+    fn space(&self) -> MutexGuard<'_, Space> {
+        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove_spare(&self, space: &mut Space) {
+        if let Some(spare) = space.spare.take() {
+            // One that stays is removed by the next run.
+            let _ = rustix::fs::unlinkat(&self.fd, spare.name(), AtFlags::empty());
         }
     }
 
-    /// A file that is gone with this process.
-    fn nameless(&self) -> rustix::io::Result<File> {
-        // Killed in between, it is a journal that was never finished.
-        let (new, _) = names();
+    /// A file that is locked: it is taken for one of a living process.
+    fn create(&self, name: &OsStr) -> rustix::io::Result<File> {
+        let _guard = self.lock()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(&self.fd, &new, flags, Mode::RUSR | Mode::WUSR)?;
-        match rustix::fs::unlinkat(&self.fd, &new, AtFlags::empty()) {
-            // Another process took it for one of those.
-            Ok(()) | Err(Errno::NOENT) => Ok(File::from(file)),
-            Err(error) => Err(error),
+        let file = rustix::fs::openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(File::from(file)),
+            Err(error) => {
+                let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::empty());
+                Err(error)
+            }
         }
     }
 
@@ -164,23 +221,19 @@ impl StateDirectory {
     /// Space or quota is short.
     pub(crate) fn begin(self: &Arc<Self>, records: &[Record]) -> Result<Journal, Error> {
         let bytes = undo::encode(records);
-        let need = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let need = length(&bytes);
         let write = |error: io::Error| Error::write(&self.path, need, error);
         if records.len() > RECORDS_MAX || need > JOURNAL_BYTES_MAX {
             return Err(Error::Internal("an undo journal beyond its limits"));
         }
-        let guard = self.lock().map_err(|error| write(error.into()))?;
-        let (new, name) = names();
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::openat(&self.fd, &new, flags, Mode::RUSR | Mode::WUSR)
-            .map_err(|error| write(error.into()))?;
-        let mut journal =
-            Journal { directory: Arc::clone(self), name: new, file: File::from(file), keep: false };
-        rustix::fs::flock(&journal.file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| write(error.into()))?;
-        drop(guard);
-        journal.file.write_all(&bytes).map_err(write)?;
-        rustix::fs::fsync(&journal.file).map_err(|error| write(error.into()))?;
+        let (new, name) = names(BEING_WRITTEN);
+        let file = self.create(&new).map_err(|error| write(error.into()))?;
+        let place = Place::Own { file };
+        let mut journal = Journal { directory: Arc::clone(self), name: new, place, keep: false };
+        if let Place::Own { file } = &mut journal.place {
+            file.write_all(&bytes).map_err(write)?;
+            rustix::fs::fsync(&*file).map_err(|error| write(error.into()))?;
+        }
         rustix::fs::renameat(&self.fd, &journal.name, &self.fd, &name)
             .map_err(|error| write(error.into()))?;
         journal.name = name;
@@ -199,27 +252,31 @@ impl StateDirectory {
         for item in Dir::read_from(&self.fd).map_err(failed)?.take(JOURNALS_MAX) {
             let name = crate::source::os_name(item.map_err(failed)?.file_name());
             let text = name.as_encoded_bytes();
-            if text.starts_with(WHOLE.as_bytes()) || text.starts_with(BEING_WRITTEN.as_bytes()) {
+            if [WHOLE, BEING_WRITTEN, SPARE].iter().any(|start| text.starts_with(start.as_bytes())) {
                 names.push(name);
             }
         }
         names.sort();
-        Ok(names.into_iter().rev().filter_map(|name| self.take(name)).collect())
+        let mut found: Vec<(u64, Found)> =
+            names.into_iter().rev().filter_map(|name| self.take(name)).collect();
+        found.sort_by_key(|(time, _)| Reverse(*time));
+        Ok(found.into_iter().map(|(_, found)| found).collect())
     }
 
-    /// Locks one; `None` if its process lives, or if it was never finished (then it goes).
-    fn take(self: &Arc<Self>, name: OsString) -> Option<Found> {
+    /// Locks one, and says when it was written; `None` if its process lives, or if it was never finished (then it goes).
+    fn take(self: &Arc<Self>, name: OsString) -> Option<(u64, Found)> {
         let path = self.path.join(&name);
+        let time = time(&name);
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match rustix::fs::openat(&self.fd, &name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return None,
-            Err(error) => return Some(Found::Unreadable(path, error.into())),
+            Err(error) => return Some((time, Found::Unreadable(path, error.into()))),
         };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return None,
-            Err(error) => return Some(Found::Unreadable(path, error.into())),
+            Err(error) => return Some((time, Found::Unreadable(path, error.into()))),
         }
         // Renamed or finished while we opened it.
         let named = rustix::fs::statat(&self.fd, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
@@ -227,22 +284,26 @@ impl StateDirectory {
         if (named.st_dev, named.st_ino) != (opened.st_dev, opened.st_ino) {
             return None;
         }
-        if !name.as_encoded_bytes().starts_with(WHOLE.as_bytes()) {
-            // Nothing was written under it yet.
-            let _ = rustix::fs::unlinkat(&self.fd, &name, AtFlags::empty());
-            return None;
-        }
-        let mut bytes = Vec::new();
-        if let Err(error) = (&file).take(JOURNAL_BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes) {
-            return Some(Found::Unreadable(path, error));
-        }
-        match undo::parse(&bytes) {
-            Ok(records) => {
-                let journal = Journal { directory: Arc::clone(self), name, file, keep: true };
-                Some(Found::Whole(journal, records))
+        let (time, parsed) = match content(&name, &file) {
+            Ok(Content::Nothing) => {
+                // Nothing was written under it yet.
+                let _ = rustix::fs::unlinkat(&self.fd, &name, AtFlags::empty());
+                return None;
             }
-            Err(error) => Some(Found::Damaged(path, error)),
-        }
+            Ok(Content::Journal { time, bytes }) => (time, undo::parse(&bytes)),
+            Ok(Content::OtherHeader) => (time, Err(Malformed::Version)),
+            Ok(Content::OtherLength) => (time, Err(Malformed::Length)),
+            Err(error) => return Some((time, Found::Unreadable(path, error))),
+        };
+        let found = match parsed {
+            Ok(records) => {
+                let journal =
+                    Journal { directory: Arc::clone(self), name, place: Place::Own { file }, keep: true };
+                Found::Whole(journal, records)
+            }
+            Err(error) => Found::Damaged(path, error),
+        };
+        Some((time, found))
     }
 
     fn lock(&self) -> rustix::io::Result<OwnedFd> {
@@ -253,14 +314,36 @@ impl StateDirectory {
     }
 }
 
+/// What a file of this name holds.
+fn content(name: &OsStr, file: &File) -> io::Result<Content> {
+    let starts_with = |start: &str| name.as_encoded_bytes().starts_with(start.as_bytes());
+    if starts_with(SPARE) {
+        return spare::read(file);
+    }
+    if !starts_with(WHOLE) {
+        return Ok(Content::Nothing);
+    }
+    let mut bytes = Vec::new();
+    file.take(JOURNAL_BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(Content::Journal { time: time(name), bytes })
+}
+
 /// A journal in the state directory, locked while this value lives.
 #[derive(Debug)]
 pub(crate) struct Journal {
     directory: Arc<StateDirectory>,
     name: OsString,
-    file: File,
+    place: Place,
     /// Whether it must outlive us.
     keep: bool,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// In a file of its own, held by its lock.
+    Own { file: File },
+    /// In the spare file of its directory, which keeps space for it as long.
+    Spare { bytes: u64, _reserved: Vec<Reserved> },
 }
 
 impl Journal {
@@ -295,23 +378,31 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // A power cut can bring the name back: recovery then finds every sector new, and only removes it.
-        if !self.keep
-            && let Err(error) = rustix::fs::unlinkat(&self.directory.fd, &self.name, AtFlags::empty())
-        {
-            tracing::warn!(path = %self.path().display(), error = %error, "undo record not removed");
+        match self.place {
+            // A power cut can bring the name back: recovery then finds every sector new, and only removes it.
+            Place::Own { .. } if !self.keep => {
+                if let Err(error) = rustix::fs::unlinkat(&self.directory.fd, &self.name, AtFlags::empty()) {
+                    tracing::warn!(path = %self.path().display(), error = %error, "undo record not removed");
+                }
+            }
+            Place::Own { .. } => {}
+            Place::Spare { bytes, .. } => self.directory.end_in_spare(bytes, self.keep),
         }
-        // For the next one, if its space was given back for this one.
-        self.directory.with_ballast(Ballast::take_slack);
     }
 }
 
-/// Names of one journal, while it is written and after; they sort by time.
-fn names() -> (OsString, OsString) {
+/// Names of one file, while it is written and when it is whole; they sort by time.
+fn names(first: &str) -> (OsString, OsString) {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut random = [0; 8];
     let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
     let id = format!("{:020}-{}", since.as_nanos(), sealwright_crypto::digest::to_hex(&random));
     let name = |prefix: &str| [OsStr::new(prefix), OsStr::new(&id)].iter().copied().collect();
-    (name(BEING_WRITTEN), name(WHOLE))
+    (name(first), name(WHOLE))
+}
+
+/// When a file of this name was made, in nanoseconds since 1970.
+fn time(name: &OsStr) -> u64 {
+    let text = name.to_string_lossy();
+    text.split('-').nth(1).and_then(|time| time.parse().ok()).unwrap_or_default()
 }

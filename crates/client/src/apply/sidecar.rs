@@ -1,4 +1,4 @@
-//! Signature files beside a file (`NAME.asc`, `NAME.sig`): found, read, and written as safely as the files
+//! Signature files beside a file (`NAME.asc`, `NAME.sig`, `InRelease`): found, read, and written as safely as the files
 //! themselves.
 //!
 //! ```text
@@ -9,35 +9,43 @@
 //! ```
 //!
 //! Killed at any point, the old signature file is there or the new one, or none as before; a temporary that stays goes
-//! with the next run.
+//! with the next run. Of several that belong together all get their names or none (`sidecar/commit.rs`).
+
+mod commit;
 
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
+use sealwright_crypto::algorithm::HashAlgorithm;
+use sealwright_crypto::digest::{Digest, Hasher};
 use sealwright_crypto::openpgp::armor;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_formats::cleartext;
+use sealwright_formats::prepared::{BesideFile, BesideKind, BesideName};
+use sealwright_formats::source::{ReadAt as _, for_each_chunk};
 
 use crate::apply::temporary::Temporary;
-use crate::apply::undo::sha256;
-use crate::apply::{Method, Target, Written, length, space};
+use crate::apply::{Target, space};
 use crate::error::Error;
+use crate::shown::shown;
 use crate::source::file::SourceFile;
 use crate::source::{Entry, Place};
 
-/// Suffixes of detached signatures: armored, binary.
-pub const SUFFIXES: [&str; 2] = [".asc", ".sig"];
+pub use crate::apply::sidecar::commit::Sidecars;
+
 /// Its role in errors.
 pub(crate) const SIGNATURE_FILE: &str = "the signature file";
 /// Longest signature file in bytes: room for a hundred signatures.
 pub const SIDECAR_BYTES_MAX: u64 = 1 << 20;
 
+/// Longest signed document that is read into memory, to compare it with the file that it is made of.
+pub const DOCUMENT_BYTES_MAX: u64 = 16 << 20;
+
 /// Where the signature files of one file lie.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Beside {
     dir: Arc<OwnedFd>,
     dir_path: PathBuf,
@@ -77,71 +85,153 @@ impl Beside {
         Self { dir: Arc::clone(&target.dir), dir_path: target.dir_path.clone(), name: target.name.clone() }
     }
 
-    /// The signature file with this suffix, if it is there.
+    /// The signature file with this name, if it is there.
     ///
     /// # Errors
-    /// It is there, and is not a readable regular file of at most [`SIDECAR_BYTES_MAX`].
-    pub fn read(&self, suffix: &str) -> Result<Option<Vec<u8>>, Error> {
-        match SourceFile::open_in(Arc::clone(&self.dir), self.dir_path.clone(), self.with(suffix)) {
-            Ok(file) => file.read_all(SIGNATURE_FILE, SIDECAR_BYTES_MAX).map(Some),
-            Err(Error::Missing) => Ok(None),
-            Err(error) => Err(error),
-        }
-        .map_err(|source| Error::Beside {
-            what: SIGNATURE_FILE,
-            path: self.path(suffix),
-            source: Box::new(source),
-        })
+    /// It is there, and is not a readable regular file of at most [`SIDECAR_BYTES_MAX`], or [`DOCUMENT_BYTES_MAX`] if it is
+    /// a clear-signed document.
+    pub fn read(&self, name: BesideName) -> Result<Option<Vec<u8>>, Error> {
+        let Some(file) = self.open(name)? else { return Ok(None) };
+        let limit = if cleartext::is_clear_signed(&file).unwrap_or_default() {
+            DOCUMENT_BYTES_MAX
+        } else {
+            SIDECAR_BYTES_MAX
+        };
+        file.read_all(SIGNATURE_FILE, limit).map(Some).map_err(|error| self.unusable(name, error))
     }
 
-    /// The signature file with this suffix, if it is there: nothing else may ever be replaced by a signature, since
+    /// The signature file with this name, if it is there: nothing else may ever be replaced by a signature, since
     /// it could be the only copy of something.
     ///
     /// # Errors
     /// As [`Self::read`]; [`Error::NotASignature`] if its content is anything but signatures over data.
-    pub fn read_signatures(&self, suffix: &str) -> Result<Option<Vec<u8>>, Error> {
-        match self.read(suffix)? {
-            Some(bytes) if !is_signatures(&bytes) => Err(Error::NotASignature { path: self.path(suffix) }),
+    pub fn read_signatures(&self, name: BesideName) -> Result<Option<Vec<u8>>, Error> {
+        match self.read(name)? {
+            Some(bytes) if !is_signatures(&bytes) => Err(Error::NotASignature { path: self.path(name) }),
             found => Ok(found),
         }
     }
 
-    /// The path of the signature file with this suffix.
-    #[must_use]
-    pub fn path(&self, suffix: &str) -> PathBuf {
-        self.dir_path.join(self.with(suffix))
-    }
-
-    /// Makes the temporary, with space for a signature of this many bytes and, where they are kept, those that are
-    /// there, before it is asked for.
+    /// The clear-signed document with this name, if it is there. It may have any length.
     ///
     /// # Errors
-    /// As [`Self::read_signatures`]; the directory cannot be written, space or quota is short.
+    /// [`Error::NotASignature`] if it is anything else; it cannot be opened.
+    pub fn open_document(&self, name: BesideName) -> Result<Option<SourceFile>, Error> {
+        let Some(file) = self.open(name)? else { return Ok(None) };
+        match cleartext::is_clear_signed(&file) {
+            Ok(true) => Ok(Some(file)),
+            Ok(false) => Err(Error::NotASignature { path: self.path(name) }),
+            Err(error) => Err(self.unusable(name, error.into())),
+        }
+    }
+
+    /// The path of the signature file with this name.
+    #[must_use]
+    pub fn path(&self, name: BesideName) -> PathBuf {
+        self.dir_path.join(self.with(name))
+    }
+
+    /// Makes the temporaries, each with space for a signature of this many bytes and, where they are kept, those that are
+    /// there, before they are asked for.
+    ///
+    /// # Errors
+    /// As [`Self::read_signatures`] and [`Self::open_document`]; signatures that are to be kept are over another text; the
+    /// directory cannot be written, space or quota is short.
     pub fn stage(
         self,
         source: Arc<SourceFile>,
-        suffix: String,
+        files: Vec<BesideFile>,
         keep: Keep,
         packet_len_max: usize,
-    ) -> Result<StagedSidecar, Error> {
-        let replaced = self.read_signatures(&suffix)?;
+    ) -> Result<StagedSidecars, Error> {
+        let stage = |file| self.stage_one(file, keep, packet_len_max);
+        let files = files.into_iter().map(stage).collect::<Result<Vec<_>, _>>()?;
+        Ok(StagedSidecars { beside: self, source, files })
+    }
+
+    fn stage_one(&self, file: BesideFile, keep: Keep, packet_len_max: usize) -> Result<StagedSidecar, Error> {
+        let before = self.digest(&file)?;
+        let kept = if keep == Keep::Others { self.signatures(&file)? } else { Vec::new() };
         // The kernel applies the umask and the directory's default ACL, as for any new file.
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
         let temporary = Temporary::create(&self.dir, &self.dir_path, mode)?;
-        let before = replaced.as_deref().map(sha256);
-        let kept = replaced.filter(|_| keep == Keep::Others);
-        let bytes = kept.as_ref().map_or(0, Vec::len).saturating_add(packet_len_max);
+        let kept_len: usize = kept.iter().map(|packet| packet.bytes().len()).sum();
+        let packets = kept_len.saturating_add(packet_len_max);
         // Armor makes a third more, and has a frame.
-        let len_max = length_of(bytes.saturating_mul(3).div_ceil(2).saturating_add(256));
+        let len_max = length_of(packets.saturating_mul(3).div_ceil(2).saturating_add(256));
+        let len_max = len_max.saturating_add(file.len_max);
         space::take(temporary.file(), 0, len_max)
             .map_err(|error| Error::write(&self.dir_path, len_max, error))?;
-        Ok(StagedSidecar { beside: self, source, suffix, before, kept, temporary })
+        Ok(StagedSidecar { file, before, kept, temporary })
     }
 
-    fn with(&self, suffix: &str) -> OsString {
-        let mut name = self.name.clone();
-        name.push(suffix);
-        name
+    /// SHA-256 of what is there under the name of this file, if it may be replaced.
+    fn digest(&self, file: &BesideFile) -> Result<Option<Digest>, Error> {
+        match file.kind {
+            BesideKind::Signatures => Ok(self
+                .read_signatures(file.name)?
+                .map(|bytes| Hasher::digest(HashAlgorithm::Sha256, &bytes))),
+            BesideKind::Document { .. } => {
+                self.open_document(file.name)?.map(|there| self.digest_of(file.name, &there)).transpose()
+            }
+        }
+    }
+
+    fn digest_of(&self, name: BesideName, there: &SourceFile) -> Result<Digest, Error> {
+        let mut hasher = Hasher::new(HashAlgorithm::Sha256);
+        for_each_chunk(there, 0, there.len(), |chunk| hasher.update(chunk))
+            .map_err(|error| Error::io("read", &self.path(name), error))?;
+        Ok(hasher.finish())
+    }
+
+    /// The signatures that are there.
+    fn signatures(&self, file: &BesideFile) -> Result<Vec<SignaturePacket>, Error> {
+        match file.kind {
+            BesideKind::Signatures => {
+                let Some(there) = self.read_signatures(file.name)? else { return Ok(Vec::new()) };
+                armor::decode_or_binary(&there)
+                    .and_then(|bytes| SignaturePacket::parse_many(&bytes))
+                    .map_err(|source| Error::KeyFile { path: self.path(file.name), source })
+            }
+            BesideKind::Document { text } => {
+                let Some(there) = self.open_document(file.name)? else { return Ok(Vec::new()) };
+                let unusable =
+                    |error: sealwright_formats::error::Error| self.unusable(file.name, error.into());
+                if cleartext::text_of(&there).map_err(unusable)? != text {
+                    return Err(Error::Format(sealwright_formats::error::Error::Refused {
+                        reason: format!(
+                            "{} is over another text: the signatures in it cannot be kept",
+                            shown(&self.path(file.name))
+                        ),
+                        advice: "Sign with one key and --if-signed replace, then add the others.",
+                    }));
+                }
+                cleartext::signatures_of(&there).map_err(unusable)
+            }
+        }
+    }
+
+    fn open(&self, name: BesideName) -> Result<Option<SourceFile>, Error> {
+        match SourceFile::open_in(Arc::clone(&self.dir), self.dir_path.clone(), self.with(name)) {
+            Ok(file) => Ok(Some(file)),
+            Err(Error::Missing) => Ok(None),
+            Err(error) => Err(self.unusable(name, error)),
+        }
+    }
+
+    fn unusable(&self, name: BesideName, error: Error) -> Error {
+        Error::Beside { what: SIGNATURE_FILE, path: self.path(name), source: Box::new(error) }
+    }
+
+    fn with(&self, name: BesideName) -> OsString {
+        match name {
+            BesideName::Suffix(suffix) => {
+                let mut name = self.name.clone();
+                name.push(suffix);
+                name
+            }
+            BesideName::Whole(name) => name.into(),
+        }
     }
 }
 
@@ -154,118 +244,43 @@ pub enum Keep {
     Nothing,
 }
 
-/// A signature file that only waits for its content.
+/// Signature files of one file that only wait for their content.
 #[derive(Debug)]
-pub struct StagedSidecar {
+pub struct StagedSidecars {
     beside: Beside,
     source: Arc<SourceFile>,
-    suffix: String,
+    files: Vec<StagedSidecar>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct StagedSidecar {
+    file: BesideFile,
     /// SHA-256 of what is there.
-    before: Option<[u8; 32]>,
-    /// The same itself, if something of it stays.
-    kept: Option<Vec<u8>>,
+    before: Option<Digest>,
+    /// The signatures in it, if some of them stay.
+    kept: Vec<SignaturePacket>,
     temporary: Temporary,
 }
 
-impl StagedSidecar {
-    /// Where it will be.
-    #[must_use]
-    pub fn path(&self) -> PathBuf {
-        self.beside.path(&self.suffix)
-    }
-
-    /// What is there and stays in part: [`Keep::Others`].
-    #[must_use]
-    pub fn kept(&self) -> Option<&[u8]> {
-        self.kept.as_deref()
-    }
-
-    /// With its content it can be committed.
-    ///
-    /// # Errors
-    /// It was staged under another suffix.
-    pub fn filled(self, suffix: &str, content: Vec<u8>) -> Result<Sidecar, Error> {
-        if suffix != self.suffix {
-            return Err(Error::Internal("a signature file of another kind than was staged"));
-        }
-        Ok(Sidecar { staged: self, content })
-    }
-}
-
-/// A signature file that only waits for the disk. [`crate::apply::group`] calls the steps, in their order.
-#[derive(Debug)]
-pub struct Sidecar {
-    staged: StagedSidecar,
-    content: Vec<u8>,
-}
-
-impl Sidecar {
-    pub(super) fn write(&self) -> Result<(), Error> {
-        let file = self.staged.temporary.file();
-        file.write_all_at(&self.content, 0)
-            .and_then(|()| Ok(rustix::fs::ftruncate(file, self.len())?))
-            .map_err(|error| self.write_error(error))
-    }
-
-    /// What is to be synced.
-    pub(crate) const fn file(&self) -> &std::fs::File {
-        self.staged.temporary.file()
-    }
-
-    pub(super) fn sync(&self) -> Result<(), Error> {
-        rustix::fs::fsync(self.staged.temporary.file()).map_err(|error| self.write_error(error.into()))
-    }
-
-    /// From here on a reader sees the new signature. What it is over, and what it replaces, must be what was read when
-    /// it was asked for: nobody else's signature is lost.
-    pub(super) fn rename(&mut self) -> Result<(), Error> {
-        let staged = &mut self.staged;
-        staged.source.check_unchanged()?;
-        let now = staged.beside.read_signatures(&staged.suffix)?;
-        if now.as_deref().map(sha256) != staged.before {
-            return Err(staged.changed());
-        }
-        let name = staged.beside.with(&staged.suffix);
-        if staged.before.is_some() {
-            return staged.temporary.rename(&name);
-        }
-        if staged.temporary.rename_to_new(&name)? { Ok(()) } else { Err(staged.changed()) }
-    }
-
-    pub(super) fn directory(&self) -> (&OwnedFd, &Path) {
-        (&self.staged.beside.dir, &self.staged.beside.dir_path)
-    }
-
-    pub(super) fn read_back(&self) -> Result<(), Error> {
-        let there = self.staged.beside.read(&self.staged.suffix)?;
-        if there.as_ref() == Some(&self.content) { Ok(()) } else { Err(Error::ReadBack { offset: 0 }) }
-    }
-
-    pub(super) fn written(&self) -> Written {
-        Written {
-            path: self.staged.path(),
-            size: self.len(),
-            bytes: self.len(),
-            method: Method::Copy,
-            other_links: 0,
-            replaced: None,
-            notes: Vec::new(),
-        }
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        length(&self.content)
-    }
-
-    fn write_error(&self, error: io::Error) -> Error {
-        Error::write(&self.staged.beside.dir_path, self.len(), error)
+impl StagedSidecars {
+    /// Each of them, with where it will be.
+    pub fn files(&self) -> impl Iterator<Item = (&StagedSidecar, PathBuf)> {
+        self.files.iter().map(|staged| (staged, self.beside.path(staged.file.name)))
     }
 }
 
 impl StagedSidecar {
-    fn changed(&self) -> Error {
-        let source = Error::Changed { what: "it is another than when the signature was asked for" };
-        Error::Beside { what: SIGNATURE_FILE, path: self.path(), source: Box::new(source) }
+    /// The item whose signature it holds.
+    #[must_use]
+    pub const fn item(&self) -> usize {
+        self.file.item
+    }
+
+    /// The signatures that are there, if some of them stay: [`Keep::Others`].
+    #[must_use]
+    pub fn kept(&self) -> &[SignaturePacket] {
+        &self.kept
     }
 }
 

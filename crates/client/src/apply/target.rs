@@ -84,7 +84,7 @@ impl Target {
         }
         let occupied = |kind| Err(Error::OutputOccupied { path: self.path(), kind });
         match SourceFile::open_in(Arc::clone(&self.dir), self.dir_path.clone(), self.name.clone()) {
-            Ok(there) if detect::detect(&there)?.is_some() => Ok(()),
+            Ok(there) if detect::recognise(&there)?.is_some() => Ok(()),
             Ok(_) => occupied(FileKind::Other),
             Err(Error::Missing) => Ok(()),
             Err(Error::NotAFile { kind }) => occupied(kind),

@@ -87,6 +87,42 @@ impl Temporary {
     }
 }
 
+/// What a temporary did when it took its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switched {
+    /// Nothing had the name.
+    New,
+    /// What had it has the name of the temporary now.
+    Exchanged,
+    /// What had it is gone.
+    Over,
+}
+
+impl Temporary {
+    /// As [`Self::rename`], and what had the name stays until the end under the name of the temporary, if the file system can
+    /// exchange names.
+    pub(crate) fn exchange(&mut self, to: &OsStr) -> Result<Switched, Error> {
+        match rustix::fs::renameat_with(&self.dir, &self.name, &self.dir, to, RenameFlags::EXCHANGE) {
+            Ok(()) => Ok(Switched::Exchanged),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.rename(to).map(|()| Switched::Over),
+            Err(error) => Err(create_error(&self.dir, &self.dir_path, error)),
+        }
+    }
+
+    /// Takes the name back: what had it before has it again, where it is still there.
+    pub(crate) fn switch_back(&mut self, to: &OsStr, how: Switched) -> Result<(), Error> {
+        let flags = match how {
+            Switched::Over => return Ok(()),
+            Switched::New => RenameFlags::empty(),
+            Switched::Exchanged => RenameFlags::EXCHANGE,
+        };
+        rustix::fs::renameat_with(&self.dir, to, &self.dir, &self.name, flags)
+            .map_err(|error| create_error(&self.dir, &self.dir_path, error))?;
+        self.to_remove = true;
+        Ok(())
+    }
+}
+
 impl Drop for Temporary {
     fn drop(&mut self) {
         if self.to_remove

@@ -203,7 +203,10 @@ impl Journal {
 
     /// Gives every record to `take` that is whole, also behind a damaged place; where the last of them ends, and the
     /// damage. What a crash tore has no whole record behind it, and is none.
-    pub(crate) fn whole_records(
+    ///
+    /// # Errors
+    /// It cannot be read; it is damaged as a whole; those of `take`.
+    pub fn whole_records(
         &self,
         take: &mut dyn FnMut(Record) -> Result<(), Malformed>,
     ) -> Result<(u64, Option<Error>), Error> {
@@ -234,11 +237,7 @@ impl Journal {
         let tail = len.saturating_sub(at).min(TORN_BYTES_MAX);
         let mut bytes = vec![0; usize::try_from(tail).unwrap_or(usize::MAX)];
         self.file.read_exact_at(&mut bytes, at).map_err(|error| Error::io("read", &self.path, error))?;
-        let is_whole = |from: &usize| {
-            let rest = bytes.get(*from..).unwrap_or_default();
-            record::first(rest).is_ok_and(|(body, _)| Record::parse(body).is_ok())
-        };
-        let next = (1..bytes.len()).find(is_whole);
+        let next = record::next(&bytes).map_err(|source| self.damaged(source))?;
         Ok(next.map(|from| at.saturating_add(u64::try_from(from).unwrap_or(u64::MAX))))
     }
 

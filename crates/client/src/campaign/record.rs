@@ -12,54 +12,91 @@
 use crate::apply::undo::{CHANGED_BYTES_MAX, PATH_BYTES_MAX, sha256};
 
 /// Bytes of the head.
-pub(crate) const HEAD_BYTES: usize = 8 + 4 + 16 + 32 + 8 + CHECK_BYTES;
+pub const HEAD_BYTES: usize = 8 + 4 + 16 + 32 + 8 + CHECK_BYTES;
 /// Longest body in bytes: what changes in a file, packed, a path and some numbers.
-pub(crate) const BODY_BYTES_MAX: usize = (CHANGED_BYTES_MAX as usize) * 2 + (16 << 10);
+pub const BODY_BYTES_MAX: usize = (CHANGED_BYTES_MAX as usize) * 2 + (16 << 10);
 /// Bytes of a record beside its body.
-pub(crate) const FRAME_BYTES: usize = 4 + CHECK_BYTES;
+pub const FRAME_BYTES: usize = 4 + CHECK_BYTES;
 /// Longest text of a failure that is kept, in bytes.
 const WHY_BYTES_MAX: usize = 1024;
 const CHECK_BYTES: usize = 8;
+/// Numbers of the kinds of records.
+const KINDS: std::ops::RangeInclusive<u8> = 1..=6;
+/// Bytes that are hashed in a search at most, by the bytes that are searched: each once would be a journal of nothing else.
+const SEARCH_TIMES_MAX: usize = 16;
+/// The same for few bytes.
+const SEARCH_BYTES_MIN: usize = 1 << 20;
 const MAGIC: &[u8; 8] = b"SEALCAMP";
 const VERSION: u32 = 1;
 
 /// Whose journal it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub struct Head {
     /// Of this campaign alone.
-    pub(crate) id: [u8; 16],
+    pub id: [u8; 16],
     /// SHA-256 of what was asked for.
-    pub(crate) digest: [u8; 32],
+    pub digest: [u8; 32],
     /// Unix seconds.
-    pub(crate) begun: i64,
+    pub begun: i64,
 }
 
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
+pub enum Record {
     /// The plan: so many files, and their bytes.
-    Planned { files: u64, bytes: u64 },
+    Planned {
+        /// How many.
+        files: u64,
+        /// All together.
+        bytes: u64,
+    },
     /// A signature is about to be asked for.
-    Asked { path: Vec<u8>, request_id: [u8; 16], before: Before },
+    Asked {
+        /// Absolute.
+        path: Vec<u8>,
+        /// A UUID.
+        request_id: [u8; 16],
+        /// What is there now.
+        before: Before,
+    },
     /// The file carries the new signature.
-    Applied { path: Vec<u8>, size: u64, log_index: Option<u64> },
+    Applied {
+        /// Absolute.
+        path: Vec<u8>,
+        /// Bytes of the file now.
+        size: u64,
+        /// Of the signature's entry in the log, if it is known.
+        log_index: Option<u64>,
+    },
     /// It became another name of a signed file.
-    Linked { path: Vec<u8>, leader: Vec<u8> },
+    Linked {
+        /// Absolute.
+        path: Vec<u8>,
+        /// The signed file, likewise.
+        leader: Vec<u8>,
+    },
     /// It failed; `may_be_signed`: a signature may have been made, and its request is asked again.
-    Failed { path: Vec<u8>, may_be_signed: bool, why: String },
+    Failed {
+        /// Absolute.
+        path: Vec<u8>,
+        /// See above.
+        may_be_signed: bool,
+        /// For a person.
+        why: String,
+    },
     /// Nothing was left to do.
     Finished,
 }
 
 /// The bytes that a signature may change, as they were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Before {
+pub struct Before {
     /// Where they begin.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// The bytes.
-    pub(crate) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// Bytes of the whole file then.
-    pub(crate) size: u64,
+    pub size: u64,
 }
 
 /// Why bytes are no journal of a campaign.
@@ -78,6 +115,9 @@ pub enum Malformed {
     /// A number is beyond a limit.
     #[error("{0} is beyond the limit")]
     Limit(&'static str),
+    /// A text that is not UTF-8.
+    #[error("a text is not UTF-8")]
+    Text,
     /// A path that is not absolute or holds a zero byte.
     #[error("a path is not absolute")]
     Path,
@@ -87,7 +127,9 @@ pub enum Malformed {
 }
 
 impl Head {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// With magic, version and checksum: [`HEAD_BYTES`].
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_be_bytes());
         bytes.extend(self.id);
@@ -98,9 +140,11 @@ impl Head {
         bytes
     }
 
+    /// Reads one of exactly these bytes.
+    ///
     /// # Errors
     /// [`Malformed`].
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let (content, sum) = bytes.split_last_chunk::<CHECK_BYTES>().ok_or(Malformed::Length)?;
         let mut cursor = Cursor(content);
         if cursor.array::<8>()? != *MAGIC || u32::from_be_bytes(cursor.array()?) != VERSION {
@@ -117,7 +161,8 @@ impl Head {
 
 impl Record {
     /// With its length and checksum.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
         let body = self.body();
         let mut bytes = u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes().to_vec();
         bytes.extend_from_slice(&body);
@@ -172,7 +217,7 @@ impl Record {
     ///
     /// # Errors
     /// [`Malformed`].
-    pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let mut cursor = Cursor(body);
         let [kind] = cursor.array()?;
         let record = match kind {
@@ -190,13 +235,17 @@ impl Record {
             3 => {
                 let (path, size) = (cursor.path()?, cursor.u64()?);
                 let (known, index) = (cursor.flag()?, cursor.u64()?);
+                if !known && index != 0 {
+                    return Err(Malformed::Limit("the index of an entry that is not known"));
+                }
                 Self::Applied { path, size, log_index: known.then_some(index) }
             }
             4 => Self::Linked { path: cursor.path()?, leader: cursor.path()? },
             5 => {
                 let (path, may_be_signed) = (cursor.path()?, cursor.flag()?);
                 let why = cursor.short("the length of a text", WHY_BYTES_MAX)?;
-                Self::Failed { path, may_be_signed, why: String::from_utf8_lossy(why).into_owned() }
+                let why = core::str::from_utf8(why).map_err(|_| Malformed::Text)?.to_owned();
+                Self::Failed { path, may_be_signed, why }
             }
             6 => Self::Finished,
             _ => return Err(Malformed::Kind),
@@ -209,7 +258,7 @@ impl Record {
 ///
 /// # Errors
 /// [`Malformed::Length`] if it does not end here; [`Malformed::Checksum`].
-pub(crate) fn first(bytes: &[u8]) -> Result<(&[u8], usize), Malformed> {
+pub fn first(bytes: &[u8]) -> Result<(&[u8], usize), Malformed> {
     let mut cursor = Cursor(bytes);
     let len = usize::try_from(u32::from_be_bytes(cursor.array()?)).unwrap_or(usize::MAX);
     if len > BODY_BYTES_MAX {
@@ -220,6 +269,33 @@ pub(crate) fn first(bytes: &[u8]) -> Result<(&[u8], usize), Malformed> {
         return Err(Malformed::Checksum);
     }
     Ok((body, len.saturating_add(FRAME_BYTES)))
+}
+
+/// Where the next whole record begins behind a place that is none, which is the first byte of `bytes`.
+///
+/// # Errors
+/// [`Malformed::Limit`] if there is so much that could be one that looking on would take long: these are no bytes of a
+/// journal, torn or damaged.
+pub fn next(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    let work_max = bytes.len().saturating_mul(SEARCH_TIMES_MAX).max(SEARCH_BYTES_MIN);
+    let mut work = 0usize;
+    for from in 1..bytes.len() {
+        let rest = bytes.get(from..).unwrap_or_default();
+        let Some((len, body)) = rest.split_first_chunk::<4>() else { break };
+        let len = usize::try_from(u32::from_be_bytes(*len)).unwrap_or(usize::MAX);
+        let fits = len <= BODY_BYTES_MAX && len.saturating_add(CHECK_BYTES) <= body.len();
+        if len == 0 || !fits || !body.first().is_some_and(|kind| KINDS.contains(kind)) {
+            continue;
+        }
+        work = work.saturating_add(len);
+        if work > work_max {
+            return Err(Malformed::Limit("what could be a record behind a damaged place"));
+        }
+        if first(rest).is_ok_and(|(body, _)| Record::parse(body).is_ok()) {
+            return Ok(Some(from));
+        }
+    }
+    Ok(None)
 }
 
 fn check(bytes: &[u8]) -> [u8; CHECK_BYTES] {
@@ -246,10 +322,11 @@ fn pack(mut bytes: &[u8], to: &mut Vec<u8>) {
     }
 }
 
-/// Where the first long run of zeros begins, or the end.
+/// Where the first long run of zeros begins, or the end; looked for as far as one piece goes.
 fn run_start(bytes: &[u8]) -> usize {
     let mut run = 0usize;
-    for (at, byte) in bytes.iter().enumerate() {
+    let farthest = usize::from(u16::MAX).saturating_add(RUN_BYTES_MIN);
+    for (at, byte) in bytes.iter().take(farthest).enumerate() {
         run = if *byte == 0 { run.saturating_add(1) } else { 0 };
         if run == RUN_BYTES_MIN {
             return at.saturating_add(1).saturating_sub(RUN_BYTES_MIN);
@@ -383,6 +460,42 @@ mod tests {
             let _ = Head::parse(&bytes);
             let _ = first(&bytes);
         }
+    }
+
+    #[test]
+    fn a_text_that_is_not_utf_8_and_an_index_that_is_not_known_are_refused() {
+        let path = [0, 2, b'/', b'a'];
+        let failed = |why: &[u8]| Record::parse(&[&[5], path.as_slice(), &[0, 0, 2], why].concat());
+        assert!(failed(b"ab").is_ok());
+        assert_eq!(failed(b"\xffa"), Err(Malformed::Text));
+        let applied = |known: u8| {
+            Record::parse(&[&[3], path.as_slice(), &[0; 8], &[known], &7u64.to_be_bytes()].concat())
+        };
+        assert!(applied(1).is_ok());
+        assert!(matches!(applied(0), Err(Malformed::Limit(_))));
+    }
+
+    #[test]
+    fn the_next_whole_record_is_found_behind_any_bytes_and_a_search_without_end_is_given_up() {
+        let record = Record::Linked { path: b"/a".to_vec(), leader: b"/b".to_vec() }.encode();
+        for junk in [vec![0; 50], vec![0xff; 3], record[..record.len() - 1].to_vec()] {
+            let bytes = [junk.as_slice(), &record, &[1; 9]].concat();
+            assert_eq!(next(&bytes), Ok(Some(junk.len())));
+        }
+        assert_eq!(next(&record), Ok(None), "the first byte is that of the damaged place");
+        // Each fifth byte begins what could be a record of 65,535 bytes.
+        let hostile = [0, 0, 0xff, 0xff, 1].repeat(100_000);
+        assert!(matches!(next(&hostile), Err(Malformed::Limit(_))));
+    }
+
+    #[test]
+    fn bytes_without_zeros_are_packed_in_time_that_grows_with_their_number() {
+        let before = Before { offset: 0, bytes: vec![7; 300_000], size: 300_000 };
+        let bytes = Record::Asked { path: b"/a".to_vec(), request_id: [0; 16], before }.encode();
+        assert!(bytes.len() < 300_100);
+        // A run that is in no piece that begins here is not looked for.
+        let far = [vec![7; 70_000], vec![0; 100]].concat();
+        assert_eq!(run_start(&far), far.len());
     }
 
     #[test]

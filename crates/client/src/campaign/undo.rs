@@ -46,7 +46,10 @@ pub fn undo(journal: &Journal, stop: &Stop, take: &mut dyn FnMut(Undone)) -> Res
             }
             Record::Applied { path, size, .. } => {
                 let file = replaced.entry(path).or_default();
-                (file.applied, file.size) = (file.asked, Some(size));
+                // Without what was asked for, in a damaged journal, it is not known what was there.
+                if file.asked > 0 {
+                    (file.applied, file.size) = (file.asked, Some(size));
+                }
             }
             Record::Linked { path, leader } => linked.entry(leader).or_default().push(path),
             Record::Planned { .. } | Record::Failed { .. } | Record::Finished => {}
@@ -174,5 +177,40 @@ impl sealwright_formats::source::ReadAt for Spliced<'_> {
             rest = more;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+    use crate::campaign::record::Head;
+
+    /// What a later request found is not what was there before the campaign.
+    #[test]
+    fn a_file_whose_old_bytes_are_lost_in_a_damaged_journal_is_not_put_back_to_later_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.rpm").as_os_str().as_bytes().to_vec();
+        let asked = |id: u8| {
+            let before = Before { offset: 0, bytes: vec![id], size: 1 };
+            Record::Asked { path: path.clone(), request_id: [id; 16], before }.encode()
+        };
+        let mut lost = asked(1);
+        *lost.last_mut().unwrap() ^= 1;
+        let applied = Record::Applied { path: path.clone(), size: 1, log_index: None }.encode();
+        let head = Head { id: [1; 16], digest: [2; 32], begun: 3 }.encode();
+        let undone = |first: &[u8]| {
+            let file = folder.path().join("journal");
+            std::fs::write(&file, [head.as_slice(), first, &applied, &asked(2)].concat()).unwrap();
+            std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+            let (_level, stop) = tokio::sync::watch::channel(0);
+            let mut undone = 0;
+            let journal = Journal::open_existing(&file).unwrap();
+            let ended = undo(&journal, &Stop::from_level(stop), &mut |_| undone += 1);
+            (undone, ended.is_ok())
+        };
+        assert_eq!(undone(&asked(1)), (1, true));
+        assert_eq!(undone(&lost), (0, false));
     }
 }

@@ -87,7 +87,7 @@ impl Error {
             Self::NotASignature { .. } => {
                 "Move it away, or use --output DIR to write the signature elsewhere."
             }
-            Self::StreamWithoutFormat => "Use --format detached.",
+            Self::StreamWithoutFormat => "Use --format detached or cleartext.",
             Self::Stopped => "Run the same command again to go on.",
             Self::Internal(_) => "Nothing was changed.",
         }

@@ -1,29 +1,17 @@
-//! Formats whose signature lies beside the file: what `--if-signed` means for them, and standard input.
+//! Standard input: signed once, without keeping it where the format can.
 
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sealwright_crypto::digest::Hasher;
-use sealwright_crypto::error::Error as CryptoError;
-use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
-use sealwright_crypto::openpgp::packet::{PACKETS_MAX, SignaturePacket};
 use sealwright_crypto::openpgp::salt::Salt;
-use sealwright_crypto::openpgp::verify::{State, verify};
-use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
-use sealwright_formats::options::{IfSigned, Repeat};
-use sealwright_formats::prepared::{Layout, Output, Preparation, Prepared, kept_unchecked};
-use sealwright_formats::source::{ReadAt as _, for_each_chunk};
+use sealwright_formats::prepared::{Layout, NewContent, Output, Preparation};
 
-use crate::apply::sidecar::{Beside, SUFFIXES, StagedSidecar};
 use crate::batch::Stop;
 use crate::error::Error;
-use crate::shown::shown;
-use crate::sign::finish::now;
 use crate::sign::salts::Ticket;
 use crate::sign::{Effect, Signer, blocking};
-use crate::source::file::SourceFile;
 use crate::source::stdin::{Counted, NAME};
 
 /// What became of standard input.
@@ -43,7 +31,7 @@ pub enum StreamDone {
 /// A signature over standard input.
 #[derive(Debug)]
 pub struct StreamSigned {
-    /// The signature file's content.
+    /// The signature file's content; of a clear-signed document all of it.
     pub signature: Vec<u8>,
     /// Bytes that were read.
     pub read_bytes: u64,
@@ -112,110 +100,22 @@ impl Signer {
             log_indexes.push(signature.log_index);
             packets.push(signature.packet);
         }
-        match prepared.plan.output(&packets, Layout::Tight)? {
-            Output::Sidecar { bytes, .. } => Ok(StreamDone::Signed(StreamSigned {
-                signature: bytes,
-                read_bytes,
-                sent_bytes,
-                log_indexes,
-                issuer: self.issuer,
-                request_id: answer.request_id,
-                server: answer.server,
-                elapsed: begun.elapsed(),
-            })),
-            Output::Edits(_) => Err(Error::Internal("a stream cannot be edited")),
-        }
-    }
-
-    /// Whether a signature file that is there stays, and why.
-    pub(super) fn keep_sidecar(
-        &self,
-        beside: &Beside,
-        source: &SourceFile,
-        prepared: &Prepared,
-    ) -> Result<Option<String>, Error> {
-        let options = &self.request.options;
-        let ours = format!(".{}", options.format.value(&DETACHED_OUTPUT));
-        for suffix in SUFFIXES {
-            let there = if suffix == ours {
-                beside.read_signatures(suffix)
-            } else {
-                // Not to be written; other tools use the suffix too.
-                beside.read_signatures(suffix).or(Ok(None))
-            };
-            let Some(bytes) = there? else { continue };
-            match options.if_signed {
-                IfSigned::Skip => return Ok(Some(format!("already signed (skipped): {suffix} is there"))),
-                IfSigned::Refuse => {
-                    let by = shown(&beside.path(suffix));
-                    return Err(sealwright_formats::error::Error::AlreadySigned { by }.into());
-                }
-                IfSigned::Replace | IfSigned::Add => {}
-            }
-            if options.repeat == Repeat::Skip && self.is_ours(&bytes, source, prepared) {
-                return Ok(Some(format!("already signed by this key ({suffix})")));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether a signature file holds a valid signature of our key with the hash asked for.
-    fn is_ours(&self, sidecar: &[u8], source: &SourceFile, prepared: &Prepared) -> bool {
-        let packets = armor::decode_or_binary(sidecar).and_then(|bytes| SignaturePacket::parse_many(&bytes));
-        let (Ok(packets), [item]) = (packets, prepared.items.as_slice()) else { return false };
-        packets.iter().any(|packet| {
-            packet.issuer_fingerprint() == Some(self.issuer)
-                && packet.hash() == Some(item.content.hash())
-                && self.is_over(packet, source, &item.content)
-        })
-    }
-
-    /// Whether it is a valid signature over the file. One with a salt needs a hash of its own: the file is read again.
-    fn is_over(&self, packet: &SignaturePacket, source: &SourceFile, unsalted: &Hasher) -> bool {
-        let valid = |content: &Hasher| verify(packet, content, &self.keyring, now()).state == State::Valid;
-        let Some(salt) = packet.salt() else { return valid(unsalted) };
-        let Ok(mut content) = Salt::new(unsalted.hash(), salt).map(|salt| salt.hasher()) else {
-            return false;
+        let contents = match prepared.plan.output(&packets, Layout::Tight)? {
+            Output::Beside(contents) => contents,
+            Output::Edits(_) => Vec::new(),
         };
-        let read = for_each_chunk(source, 0, source.len(), |chunk| content.update(chunk));
-        read.is_ok() && valid(&content)
-    }
-
-    /// With `--if-signed add`, other keys' signatures of the file that is replaced are kept, and that is noted: they
-    /// are not looked at, since their keys are not known here.
-    pub(super) fn merge_sidecar(
-        &self,
-        staged: &StagedSidecar,
-        ours: Vec<u8>,
-        notes: &mut Vec<String>,
-    ) -> Result<Vec<u8>, Error> {
-        let others = self.others(staged)?;
-        if others.is_empty() {
-            return Ok(ours);
-        }
-        notes.extend(kept_unchecked(others.len()));
-        let mut all: Vec<u8> = others.iter().flat_map(|packet| packet.bytes()).copied().collect();
-        let is_armored = ours.starts_with(b"-----BEGIN");
-        let unusable = |source| Error::KeyFile { path: staged.path(), source };
-        all.extend(armor::decode_or_binary(&ours).map_err(unusable)?);
-        Ok(if is_armored { armor::encode(Kind::Signature, &all).into_bytes() } else { all })
-    }
-
-    /// The signatures that stay beside ours.
-    ///
-    /// # Errors
-    /// With ours there would be more than anybody reads: tried before it is asked for.
-    pub(super) fn others(&self, staged: &StagedSidecar) -> Result<Vec<SignaturePacket>, Error> {
-        let Some(there) = staged.kept() else { return Ok(Vec::new()) };
-        let unusable = |source| Error::KeyFile { path: staged.path(), source };
-        let there = armor::decode_or_binary(there).map_err(unusable)?;
-        let mut packets = SignaturePacket::parse_many(&there).map_err(unusable)?;
-        packets.retain(|packet| packet.issuer_fingerprint() != Some(self.issuer));
-        if packets.len() < PACKETS_MAX {
-            return Ok(packets);
-        }
-        let limit = u64::try_from(PACKETS_MAX).unwrap_or(u64::MAX);
-        let size = limit.saturating_add(1);
-        Err(unusable(CryptoError::TooLarge { what: "a list of signatures", size, limit, unit: "packets" }))
+        let Some(NewContent::Bytes(signature)) = contents.into_iter().next() else {
+            return Err(Error::Internal("a stream cannot be edited"));
+        };
+        Ok(StreamDone::Signed(StreamSigned {
+            signature,
+            read_bytes,
+            sent_bytes,
+            log_indexes,
+            issuer: self.issuer,
+            request_id: answer.request_id,
+            server: answer.server,
+            elapsed: begun.elapsed(),
+        }))
     }
 }

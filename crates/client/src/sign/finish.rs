@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::salt::Salt;
-use sealwright_crypto::openpgp::verify::{Verified, verify};
+use sealwright_crypto::openpgp::verify::{Verified, verify_kind};
 use sealwright_formats::prepared::{Item, Output};
 use sealwright_formats::splice::Layout;
 use sealwright_proto::convert::group::LoggedSignature;
@@ -41,17 +41,20 @@ impl Signer {
         let not_applied = |source: Error| Error::NotApplied { log_index, source: Box::new(source) };
         let layout = match &pending.place {
             StagedPlace::File(staged) => staged.layout(),
-            StagedPlace::Sidecar(_) => Layout::Tight,
+            StagedPlace::Sidecars(_) => Layout::Tight,
         };
-        let output = pending.prepared.plan.output(&checked.packets, layout);
         let mut notes = Vec::new();
+        let packets = match &pending.place {
+            StagedPlace::File(_) => checked.packets,
+            StagedPlace::Sidecars(staged) => self.merged(staged, checked.packets, &mut notes),
+        };
+        let output = pending.prepared.plan.output(&packets, layout);
         let job = match (pending.place, output.map_err(|error| not_applied(error.into()))?) {
             (StagedPlace::File(staged), Output::Edits(edits)) => Ok(Job::File(staged, edits)),
-            (StagedPlace::Sidecar(staged), Output::Sidecar { suffix, bytes }) => self
-                .merge_sidecar(&staged, bytes, &mut notes)
-                .and_then(|bytes| staged.filled(suffix, bytes))
-                .map(|sidecar| Job::Sidecar(Box::new(sidecar))),
-            (StagedPlace::File(_), Output::Sidecar { .. }) | (StagedPlace::Sidecar(_), Output::Edits(_)) => {
+            (StagedPlace::Sidecars(staged), Output::Beside(contents)) => {
+                staged.filled(contents).map(|sidecars| Job::Sidecars(Box::new(sidecars)))
+            }
+            (StagedPlace::File(_), Output::Beside(_)) | (StagedPlace::Sidecars(_), Output::Edits(_)) => {
                 Err(Error::Internal("the format's plan does not fit its kind"))
             }
         };
@@ -93,7 +96,9 @@ impl Signer {
                 state: "it has another salt than the one hashed".to_owned(),
             });
         }
-        let outcome = verify(&packet, &item.content, &self.keyring, now().saturating_add(CLOCK_SKEW_S_MAX));
+        let kind = item.purpose.data_kind();
+        let outcome =
+            verify_kind(kind, &packet, &item.content, &self.keyring, now().saturating_add(CLOCK_SKEW_S_MAX));
         let (state, detail) = (outcome.state, outcome.detail);
         outcome.verified.ok_or_else(|| Error::SignatureRefused {
             state: detail

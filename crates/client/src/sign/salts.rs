@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyVersion};
 use sealwright_crypto::openpgp::salt::Salt;
-use sealwright_formats::FORMATS;
 use sealwright_formats::prepared::Item;
+use sealwright_formats::{FORMATS, Format};
 use sealwright_proto::convert::salts::SaltTicket;
 use sealwright_proto::limits::SALTS_MAX;
 use tokio::sync::Mutex;
@@ -73,7 +73,11 @@ impl Signer {
             return Ok(Vec::new());
         }
         let options = &self.request.options;
-        let needs = FORMATS.iter().map(|format| format.salts_needed(options, &self.certificate));
+        let named = self.request.format.and_then(sealwright_formats::by_name);
+        let can_be =
+            |format: &&&dyn Format| named.map_or(format.is_embedded(), |named| named.name() == format.name());
+        let needs =
+            FORMATS.iter().filter(can_be).map(|format| format.salts_needed(options, &self.certificate));
         let count = needs.max().unwrap_or(0).min(SALTS_MAX);
         // Held while asking: others wait for what comes, instead of asking too.
         let mut kept = self.reserve.0.lock().await;

@@ -204,7 +204,15 @@ fn sign(item: &sealwright_crypto::tbs::ToBeSigned, version: KeyVersion, fault: F
     };
     let first =
         if fault == Fault::OtherSalt { first.map(|_| Salt::new(hash, &[9; 16]).unwrap()) } else { first };
-    let template = Template { hash, key: KeyAlgorithm::Ed25519, issuer, created: CREATED, salt: None, first };
+    let template = Template {
+        hash,
+        kind: item.purpose.data_kind(),
+        key: KeyAlgorithm::Ed25519,
+        issuer,
+        created: CREATED,
+        salt: None,
+        first,
+    };
     let unsigned = template.finish(&content).unwrap();
     let key = secret(version);
     let digest = unsigned.digest();

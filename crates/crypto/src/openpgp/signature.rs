@@ -5,7 +5,7 @@
 //! ```text
 //! part             version 4                        version 6                              hashed
 //! salt             -                                16, 24 or 32 bytes, before the content   first
-//! head             04 00 key-algorithm hash         06 00 key-algorithm hash                 yes
+//! head             04 type key-algorithm hash       06 type key-algorithm hash               yes
 //! hashed area      len(2)                           len(4)                                   yes
 //!   created        05 02 time(4)                    the same                     5.2.3.11    yes
 //!   issuer         16 21 04 fingerprint(20)         22 21 06 fingerprint(32)     5.2.3.35    yes
@@ -17,6 +17,7 @@
 //! value            RSA: MPI; Ed25519: R, S as MPIs  RSA: MPI; Ed25519: 64 bytes  5.2.3.1     no
 //! ```
 //!
+//! The type is 00 over data as it is and 01 over canonical text (section 5.2.1); there is no other.
 //! No subpacket is critical: old rpms refuse critical ones that they do not know. The key id is unhashed, as
 //! gpg does it; who changes it changes nothing that is believed. Version 6 has none (section 5.2.3.12).
 
@@ -33,11 +34,35 @@ pub const SALT_NOTATION: &str = "salt@notations.sealwright.org";
 
 const WHAT: &str = "signature to be made";
 
+/// What a signature over data is over (RFC 9580 section 5.2.1). Who hashes the content brings text into its canonical
+/// form: lines end with CR LF.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DataKind {
+    /// Type 0x00: bytes as they are.
+    #[default]
+    Binary,
+    /// Type 0x01: canonical text.
+    Text,
+}
+
+impl DataKind {
+    /// The octet in the packet.
+    #[must_use]
+    pub const fn signature_type(self) -> u8 {
+        match self {
+            Self::Binary => 0x00,
+            Self::Text => 0x01,
+        }
+    }
+}
+
 /// Everything in a signature that the key holder decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     /// Must be that of the content.
     pub hash: HashAlgorithm,
+    /// Which type of signature.
+    pub kind: DataKind,
     /// The algorithm of the signing component.
     pub key: KeyAlgorithm,
     /// The signing component; its version is the signature's.
@@ -112,7 +137,12 @@ impl Template {
             push_subpacket(&mut area, 20, &[&[0; 4], &name_len, &salt_len, SALT_NOTATION.as_bytes(), salt])?;
         }
         let version = self.version();
-        let mut out = vec![version.number(), 0, self.key.openpgp_id(version), self.hash.openpgp_id()];
+        let mut out = vec![
+            version.number(),
+            self.kind.signature_type(),
+            self.key.openpgp_id(version),
+            self.hash.openpgp_id(),
+        ];
         push_area(&mut out, version, &area)?;
         Ok(out)
     }
@@ -231,6 +261,7 @@ mod tests {
     fn template(key: KeyAlgorithm) -> Template {
         Template {
             hash: HashAlgorithm::Sha256,
+            kind: DataKind::Binary,
             key,
             issuer: Fingerprint::v4([9; 20]),
             created: 1,
@@ -321,6 +352,20 @@ mod tests {
         }
         assert!(push_mpi(&mut Vec::new(), &[0, 0]).is_err());
         assert!(push_mpi(&mut Vec::new(), &vec![0xff; 9000]).is_err());
+    }
+
+    #[test]
+    fn a_signature_over_text_differs_in_its_type_alone() {
+        let content = Hasher::new(HashAlgorithm::Sha256).midstate();
+        let made = |kind| {
+            let template = Template { kind, ..template(KeyAlgorithm::Ed25519) };
+            template.finish(&content).unwrap()
+        };
+        let (binary, text) = (made(DataKind::Binary), made(DataKind::Text));
+        let differs = |at: &usize| binary.hashed.get(*at) != text.hashed.get(*at);
+        assert_eq!((0..binary.hashed.len()).filter(differs).collect::<Vec<_>>(), [1]);
+        assert_eq!((binary.hashed[1], text.hashed[1]), (0, 1));
+        assert_ne!(binary.digest(), text.digest());
     }
 
     #[test]

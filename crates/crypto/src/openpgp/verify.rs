@@ -9,6 +9,7 @@ use crate::openpgp::certificate::{Certificate, Keyring};
 use crate::openpgp::component::Component;
 use crate::openpgp::fingerprint::Fingerprint;
 use crate::openpgp::packet::SignaturePacket;
+use crate::openpgp::signature::DataKind;
 
 /// What is to be said of one signature. The order is how bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,7 +74,7 @@ pub struct Outcome {
     pub verified: Option<Verified>,
 }
 
-/// Proof that a signature was checked and is good. Only [`verify`] makes one.
+/// Proof that a signature was checked and is good. Only [`verify_kind`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     component: Fingerprint,
@@ -121,7 +122,20 @@ impl Outcome {
 /// `now` is in Unix seconds.
 #[must_use]
 pub fn verify(packet: &SignaturePacket, content: &Hasher, keyring: &Keyring, now: i64) -> Outcome {
-    let Candidate { certificate, component, created } = match resolve(packet, keyring, now) {
+    verify_kind(DataKind::Binary, packet, content, keyring, now)
+}
+
+/// As [`verify`], for a signature of the type that fits where it was found: one over text proves nothing of bytes, nor the
+/// other way round.
+#[must_use]
+pub fn verify_kind(
+    kind: DataKind,
+    packet: &SignaturePacket,
+    content: &Hasher,
+    keyring: &Keyring,
+    now: i64,
+) -> Outcome {
+    let Candidate { certificate, component, created } = match resolve(kind, packet, keyring, now) {
         Ok(candidate) => candidate,
         Err(refusal) => return refusal.into_outcome(),
     };
@@ -155,7 +169,18 @@ pub fn verify(packet: &SignaturePacket, content: &Hasher, keyring: &Keyring, now
 /// [`SignaturePacket::hash`], then [`verify`]. `now` is in Unix seconds.
 #[must_use]
 pub fn preflight(packet: &SignaturePacket, keyring: &Keyring, now: i64) -> Option<Outcome> {
-    resolve(packet, keyring, now).err().map(Refusal::into_outcome)
+    preflight_kind(DataKind::Binary, packet, keyring, now)
+}
+
+/// As [`preflight`], for [`verify_kind`].
+#[must_use]
+pub fn preflight_kind(
+    kind: DataKind,
+    packet: &SignaturePacket,
+    keyring: &Keyring,
+    now: i64,
+) -> Option<Outcome> {
+    resolve(kind, packet, keyring, now).err().map(Refusal::into_outcome)
 }
 
 /// Who to check with, if only the content is missing for an answer.
@@ -193,6 +218,7 @@ impl<'a> Refusal<'a> {
 
 /// The least bad of what all matching components say.
 fn resolve<'a>(
+    kind: DataKind,
     packet: &SignaturePacket,
     keyring: &'a Keyring,
     now: i64,
@@ -200,7 +226,7 @@ fn resolve<'a>(
     let mut best = None;
     let mut least: Option<Refusal<'a>> = None;
     for (certificate, component) in keyring.candidates(packet) {
-        match judge(packet, component, now) {
+        match judge(kind, packet, component, now) {
             Ok(created) => best = best.or(Some(Candidate { certificate, component, created })),
             Err(refusal) if refusal.is_final => return Err(refusal.of(certificate)),
             Err(refusal) if least.as_ref().is_none_or(|old| refusal.state < old.state) => {
@@ -222,7 +248,12 @@ fn unknown_key(packet: &SignaturePacket) -> Refusal<'static> {
 }
 
 /// What can be said of `packet` if `component` made it; the creation time if nothing is against it.
-fn judge(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u32, Refusal<'static>> {
+fn judge(
+    kind: DataKind,
+    packet: &SignaturePacket,
+    component: &Component,
+    now: i64,
+) -> Result<u32, Refusal<'static>> {
     let refuse = |state, detail: String| Err(Refusal::new(state, detail));
     let key = component.fingerprint();
     if let Some(weak) = packet.is_weak().or_else(|| component.weak().map(str::to_owned)) {
@@ -237,12 +268,8 @@ fn judge(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u3
     if let Some(problem) = component.binding_problem() {
         return refuse(State::UnknownKey, format!("key {key}: {problem}"));
     }
-    if packet.signature_type() != 0 {
-        let kind = packet.signature_type();
-        return refuse(
-            State::Bad,
-            format!("it is a signature of type {kind:#04x}, not one over data (0x00)"),
-        );
+    if packet.signature_type() != kind.signature_type() {
+        return refuse(State::Bad, wrong_type(kind, packet.signature_type()));
     }
     if !component.can_have_made(packet) {
         let (version, its) = (packet.version(), packet.key_algorithm_name());
@@ -259,6 +286,14 @@ fn judge(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u3
         return refuse(State::Bad, format!("key {key} is not meant for signing data"));
     }
     judge_time(packet, component, now)
+}
+
+fn wrong_type(kind: DataKind, found: u8) -> String {
+    let wanted = match kind {
+        DataKind::Binary => "one over data (0x00)",
+        DataKind::Text => "one over text (0x01)",
+    };
+    format!("it is a signature of type {found:#04x}, not {wanted}")
 }
 
 fn judge_time(packet: &SignaturePacket, component: &Component, now: i64) -> Result<u32, Refusal<'static>> {

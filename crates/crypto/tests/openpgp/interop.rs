@@ -8,7 +8,7 @@ use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::salt::Salt;
-use sealwright_crypto::openpgp::signature::Template;
+use sealwright_crypto::openpgp::signature::{DataKind, Template};
 use sealwright_crypto::openpgp::verify::{Outcome, State, preflight, verify};
 
 use crate::forge::Forge;
@@ -96,7 +96,15 @@ fn our_signatures_verify_with_rpgp_and_with_ourselves() {
         let theirs = SignedPublicKey::from_bytes(&public[..]).unwrap();
         for (hash, salt) in HashAlgorithm::ALL.into_iter().zip([None, Some([7; 32]), None]) {
             let issuer = forge.fingerprint(None);
-            let template = Template { hash, key, issuer, created: 1_799_000_000, salt, first: None };
+            let template = Template {
+                hash,
+                kind: DataKind::Binary,
+                key,
+                issuer,
+                created: 1_799_000_000,
+                salt,
+                first: None,
+            };
             let mut hasher = Hasher::new(hash);
             hasher.update(content);
             let unsigned = template.finish(&hasher.midstate()).unwrap();
@@ -139,8 +147,15 @@ fn our_version_6_signatures_verify_with_rpgp_and_with_ourselves_by_their_salt_al
         for hash in HashAlgorithm::ALL {
             let salt = Salt::new(hash, &vec![0xa5; hash.salt_len()]).unwrap();
             let issuer = forge.fingerprint(None);
-            let template =
-                Template { hash, key, issuer, created: 1_799_000_000, salt: None, first: Some(salt) };
+            let template = Template {
+                hash,
+                kind: DataKind::Binary,
+                key,
+                issuer,
+                created: 1_799_000_000,
+                salt: None,
+                first: Some(salt),
+            };
             let mut hasher = salt.hasher();
             hasher.update(content);
             let unsigned = template.finish(&hasher.midstate()).unwrap();
@@ -171,6 +186,7 @@ fn golden_packet() {
     let forge = Forge::load("gen_ed25519.sec.asc");
     let template = Template {
         hash: HashAlgorithm::Sha256,
+        kind: DataKind::Binary,
         key: KeyAlgorithm::Ed25519,
         issuer: Fingerprint::from_hex("2b510dbba3a3fcb701e124d29225999dec7f0968").unwrap(),
         created: 1_799_000_000,
@@ -197,6 +213,7 @@ fn every_mpi_that_we_write_is_minimal() {
         let content = number.to_be_bytes();
         let template = Template {
             hash: HashAlgorithm::Sha256,
+            kind: DataKind::Binary,
             key: KeyAlgorithm::Ed25519,
             issuer: forge.fingerprint(None),
             created: 1_799_000_000,

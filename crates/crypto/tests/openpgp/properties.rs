@@ -8,7 +8,7 @@ use sealwright_crypto::openpgp::certificate::{Certificate, Keyring};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::salt::Salt;
-use sealwright_crypto::openpgp::signature::Template;
+use sealwright_crypto::openpgp::signature::{DataKind, Template};
 use sealwright_crypto::openpgp::verify::{State, preflight, verify};
 
 use crate::forge::{Forge, Shape};
@@ -101,7 +101,7 @@ proptest! {
         let first = is_v6.then(|| Salt::new(hash, &issuer[..hash.salt_len()]).unwrap());
         let issuer =
             if is_v6 { Fingerprint::v6(issuer) } else { Fingerprint::v4(*issuer.first_chunk().unwrap()) };
-        let template = Template { hash, key, issuer, created, salt, first };
+        let template = Template { hash, kind: DataKind::Binary, key, issuer, created, salt, first };
         let content = first.map_or_else(|| Hasher::new(hash), |salt| salt.hasher());
         let unsigned = template.finish(&content.midstate()).unwrap();
         let digest = unsigned.digest();

@@ -80,7 +80,7 @@ pub(super) fn prepare(
         notes.push("payload not checked".to_owned());
     }
     let items = items(&package, payload.as_ref(), options, salt, &covers)?;
-    Ok(Preparation::Sign(Prepared { items, plan: Box::new(plan), notes }))
+    Ok(Preparation::Sign(Prepared { items, plan: Box::new(plan), beside: Vec::new(), notes }))
 }
 
 /// Signatures that are there decide alone under `skip` and `refuse`.

@@ -87,6 +87,7 @@ impl Signer {
     pub(crate) fn sign_one(&self, item: &Item, created: u32) -> Vec<u8> {
         let template = Template {
             hash: item.content.hash(),
+            kind: item.purpose.data_kind(),
             key: self.algorithm,
             issuer: self.certificate.fingerprint(),
             created,

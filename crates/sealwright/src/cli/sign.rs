@@ -228,7 +228,7 @@ fn no_output(error: &Error) -> Failure {
 /// A detached signature beside every file of a tree would sign the signatures too, and whatever else lies there.
 fn refuse_trees_of_detached(args: &Args) -> Result<(), Failure> {
     let format = args.format.and_then(|format| sealwright_formats::by_name(format.0));
-    let Some(format) = format.filter(|format| args.recursive && !format.is_embedded()) else { return Ok(()) };
+    let Some(format) = format.filter(|format| args.recursive && !format.is_found()) else { return Ok(()) };
     Err(Failure::usage(
         format!("-r finds packages; for --format {} every file must be named", format.name()),
         "Name the files, or list them: find DIR -type f -print0 | sealwright sign ... -0 --files-from -",

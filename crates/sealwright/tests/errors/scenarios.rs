@@ -325,7 +325,8 @@ async fn generation_superseded() -> Met {
     let renew = RenewKeyRequest { key: "release".to_owned(), valid_for_s: None };
     bench.keys().await.renew(renew).await.unwrap();
     bench.sign(group("release").to_wire()).await.unwrap();
-    bench.restart_after(&format!("UPDATE keys SET sealed = x'{old}', generation = 1")).await;
+    bench.sql(&format!("UPDATE keys SET sealed = x'{old}'"));
+    bench.restart_after("UPDATE key_states SET generation = 1").await;
     signing(&bench).await
 }
 

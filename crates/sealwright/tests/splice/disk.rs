@@ -62,6 +62,9 @@ impl Disk {
     pub(crate) fn fill_but(&self, free: u64) {
         let filler = self.path().join("filler");
         drop(std::fs::remove_file(&filler));
+        // What was removed is free late on some file systems: it must not come back after this.
+        let folder = std::fs::File::open(self.path()).unwrap();
+        rustix::fs::syncfs(&folder).unwrap();
         let file = std::fs::File::create(filler).unwrap();
         let mut len = 0;
         for chunk in [16 << 20, 1 << 20, 64 << 10, 4 << 10] {

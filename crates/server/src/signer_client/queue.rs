@@ -98,7 +98,10 @@ impl Queue {
     ) -> Result<Signed, Fault> {
         let (reply, answer) = oneshot::channel();
         let deadline = job.deadline;
-        self.shared.enqueue(turn.id, job, reply);
+        if self.shared.enqueue(turn.id, job, reply) == Some(Priority::Batch) {
+            // Those whose intents were written together come along. Who is alone finds nobody to wait for.
+            tokio::task::yield_now().await;
+        }
         self.shared.send_what_fits(&turn.backend);
         let answered = async { answer.await.map_err(|_| gone())? };
         let answered = tokio::time::timeout_at(deadline, answered);
@@ -151,7 +154,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enqueue(&self, id: GroupId, job: Job, reply: oneshot::Sender<Result<Signed, Fault>>) {
+    /// The priority that the group has.
+    fn enqueue(
+        &self,
+        id: GroupId,
+        job: Job,
+        reply: oneshot::Sender<Result<Signed, Fault>>,
+    ) -> Option<Priority> {
         let Job { key, requests, deadline, left } = job;
         let missing = requests.len();
         let waiting = Waiting {
@@ -166,7 +175,7 @@ impl Shared {
         };
         let mut state = self.state();
         state.waiting.insert(id, waiting);
-        state.schedule.enqueue(id);
+        state.schedule.enqueue(id)
     }
 
     /// As long as the backend has places with the signer, and something waits for it.

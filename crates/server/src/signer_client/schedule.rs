@@ -45,6 +45,13 @@ const SOFTWARE: &str = "software";
 /// waits for few of them.
 const BATCH_US: u64 = 5_000;
 
+/// Batches of priority batch with our processors: one is worked on, and the next is there when it is done.
+const MASS_BATCHES: usize = 2;
+
+/// Microseconds of work in one of those, for each processor: 16 RSA-4096 operations. What is answered together shares
+/// one frame, and two commits of the store, which take as much as a fifth of such an operation.
+const MASS_BATCH_US: u64 = 80_000;
+
 /// The part of the time that the signer gives to batch work while both kinds wait (`crates/signer/src/ipc/queue.rs`).
 const BATCH_SHARE: u64 = 8;
 
@@ -268,12 +275,12 @@ impl Schedule {
         Ok(id)
     }
 
-    /// The group can leave from now on.
-    pub(super) fn enqueue(&mut self, id: GroupId) {
-        let Some(group) = self.groups.get(&id) else { return };
-        if let Some(lane) = self.lanes.get_mut(&group.backend) {
-            lane.queue_mut(group.priority).waiting.enqueue(&group.client, id);
-        }
+    /// The group can leave from now on. As what it is treated.
+    pub(super) fn enqueue(&mut self, id: GroupId) -> Option<Priority> {
+        let group = self.groups.get(&id)?;
+        let lane = self.lanes.get_mut(&group.backend)?;
+        lane.queue_mut(group.priority).waiting.enqueue(&group.client, id);
+        Some(group.priority)
     }
 
     /// What of the group has not left does not any more. False: all of it has.
@@ -295,7 +302,8 @@ impl Schedule {
         let mut chosen = Chosen::default();
         for priority in [Priority::Interactive, Priority::Batch] {
             let batches = self.lanes.get(backend).map_or(usize::MAX, |lane| lane.queue(priority).batches);
-            if batches < batches_max(backend, self.processors) && chosen.outgoing.is_none() {
+            let most = Most::of(backend, priority, self.processors);
+            if batches < most.batches && chosen.outgoing.is_none() {
                 chosen.outgoing = self.fill(backend, priority, now, &mut chosen.late);
             }
         }
@@ -337,7 +345,8 @@ impl Schedule {
         late: &mut Vec<GroupId>,
     ) -> Option<Outgoing> {
         let backend = Arc::clone(self.lanes.get_key_value(backend)?.0);
-        let (mut room, mut parts) = (Room::new(), Vec::new());
+        let most = Most::of(&backend, priority, self.processors);
+        let (mut room, mut parts) = (Room::new(most.us), Vec::new());
         while let Some(next) = self.lane(&backend).and_then(|lane| lane.queue(priority).waiting.next()) {
             let id = next.group;
             let Some(group) = self.groups.get_mut(&id) else { break };
@@ -388,18 +397,20 @@ struct Room {
     inline_bytes: usize,
     keys: HashSet<(Uuid, u32)>,
     nominal_us: u64,
+    nominal_us_max: u64,
     /// As measured.
     us: u64,
     algorithms: HashSet<KeyAlgorithm>,
 }
 
 impl Room {
-    fn new() -> Self {
+    fn new(nominal_us_max: u64) -> Self {
         Self {
             items: 0,
             inline_bytes: 0,
             keys: HashSet::new(),
             nominal_us: 0,
+            nominal_us_max,
             us: 0,
             algorithms: HashSet::new(),
         }
@@ -414,7 +425,7 @@ impl Room {
         let items = ITEMS_PER_BATCH_MAX.saturating_sub(self.items);
         let bytes = INLINE_BYTES_MAX.saturating_sub(self.inline_bytes);
         let by_bytes = bytes.checked_div(group.inline_bytes_max).unwrap_or(usize::MAX);
-        let us = BATCH_US.saturating_sub(self.nominal_us);
+        let us = self.nominal_us_max.saturating_sub(self.nominal_us);
         let by_us = us.checked_div(group.item_nominal_us).unwrap_or(u64::MAX);
         let fits = items.min(by_bytes).min(usize::try_from(by_us).unwrap_or(usize::MAX));
         if self.items == 0 { fits.max(1) } else { fits }
@@ -465,7 +476,8 @@ impl Wait<'_> {
     /// How long nothing has come back from the signer, which has all that it may have. It may take as long again.
     fn stands_still(&self, now: Instant) -> Duration {
         let queue = self.lane.queue(self.priority);
-        let moved = queue.moved.filter(|_| queue.batches >= batches_max(&self.ask.backend, self.processors));
+        let most = Most::of(&self.ask.backend, self.priority, self.processors);
+        let moved = queue.moved.filter(|_| queue.batches >= most.batches);
         moved.map_or(Duration::ZERO, |moved| now.saturating_duration_since(moved))
     }
 
@@ -494,13 +506,27 @@ impl Wait<'_> {
     }
 }
 
-/// Batches of one priority that this backend may have with the signer.
-fn batches_max(backend: &str, processors: u64) -> usize {
-    if backend == SOFTWARE {
-        let processors = usize::try_from(processors).unwrap_or(usize::MAX);
-        processors.saturating_mul(BATCHES_PER_PROCESSOR).max(BATCHES_MIN)
-    } else {
-        BATCHES_OF_TOKEN
+/// What a backend may have of one priority with the signer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Most {
+    batches: usize,
+    /// Microseconds of work in one of them, by the table.
+    us: u64,
+}
+
+impl Most {
+    fn of(backend: &str, priority: Priority, processors: u64) -> Self {
+        if backend != SOFTWARE {
+            return Self { batches: BATCHES_OF_TOKEN, us: BATCH_US };
+        }
+        match priority {
+            Priority::Interactive => {
+                let processors = usize::try_from(processors).unwrap_or(usize::MAX);
+                let batches = processors.saturating_mul(BATCHES_PER_PROCESSOR).max(BATCHES_MIN);
+                Self { batches, us: BATCH_US }
+            }
+            Priority::Batch => Self { batches: MASS_BATCHES, us: MASS_BATCH_US.saturating_mul(processors) },
+        }
     }
 }
 

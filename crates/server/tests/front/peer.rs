@@ -182,6 +182,7 @@ fn sign(key_pair: &Ed25519KeyPair, request: &Request) -> SignedItem {
     };
     let template = Template {
         hash: content.hash(),
+        kind: request.item.purpose.data_kind(),
         key: KeyAlgorithm::Ed25519,
         issuer,
         created: u32::try_from(CREATED).unwrap(),

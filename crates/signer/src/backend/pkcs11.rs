@@ -16,6 +16,7 @@ use std::sync::Arc;
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
 use sealwright_crypto::digest::{Digest, Hasher};
 use sealwright_proto::convert::keys::KeySource;
+use sealwright_proto::limits::TOKEN_WARNINGS_MAX;
 use sealwright_proto::names::{BackendName, TokenName};
 use sealwright_proto::token_v1::found_key::Public;
 use sealwright_proto::token_v1::from_worker::Response;
@@ -61,17 +62,7 @@ impl Backend for Pkcs11 {
             }
         };
         let token = tokens.find(token)?;
-        let Response::Key(key) = token.call(request)? else { return Err(another_answer()) };
-        let FoundKey { object, public, warnings } = key;
-        let (Some(object), Some(public)) = (object, public) else { return Err(another_answer()) };
-        let numbers = numbers(public)?;
-        let place = Place { token: token.name().clone(), id: object.id, label: object.label };
-        let secret = place.write(&numbers)?;
-        Ok(Pair {
-            numbers,
-            secret,
-            warnings: warnings.iter().map(|warning| warning_of(token, warning)).collect(),
-        })
+        pair_of(token.name(), token.call(request)?)
     }
 
     fn open(
@@ -97,14 +88,34 @@ impl Backend for Pkcs11 {
 
 const NOT_A_PLACE: Failed = Failed("it does not say where on a token a key is");
 
+/// What a worker found, or made, on its token.
+///
+/// # Errors
+/// [`Trouble`] if that is no key, or one that could not be found again.
+pub(crate) fn pair_of(token: &TokenName, found: Response) -> Result<Pair, Trouble> {
+    let Response::Key(FoundKey { object, public, warnings }) = found else { return Err(another_answer()) };
+    let (Some(object), Some(public)) = (object, public) else { return Err(another_answer()) };
+    if warnings.len() > TOKEN_WARNINGS_MAX {
+        return Err(Failed("the worker of the token has more warnings than there are").into());
+    }
+    let numbers = numbers(public)?;
+    let place = Place { token: token.clone(), id: object.id, label: object.label };
+    let secret = place.write(&numbers)?;
+    Ok(Pair {
+        numbers,
+        secret,
+        warnings: warnings.iter().map(|warning| warning_of(token, warning)).collect(),
+    })
+}
+
 fn another_answer() -> Trouble {
     Failed("the worker of the token answered something else than it was asked").into()
 }
 
 /// Only ours: what the token says is a word of somebody else.
-fn warning_of(token: &Token, warning: &str) -> String {
+fn warning_of(token: &TokenName, warning: &str) -> String {
     let text: String = warning.chars().filter(|c| !c.is_control()).take(120).collect();
-    format!("the key on token {}: {text}", token.name())
+    format!("the key on token {token}: {text}")
 }
 
 fn numbers(public: Public) -> Result<Numbers, Trouble> {
@@ -124,14 +135,26 @@ fn without_zeros(number: &[u8]) -> Vec<u8> {
 }
 
 /// Where a key is.
-struct Place {
-    token: TokenName,
-    id: Vec<u8>,
-    label: Vec<u8>,
+pub(crate) struct Place {
+    pub(crate) token: TokenName,
+    pub(crate) id: Vec<u8>,
+    pub(crate) label: Vec<u8>,
 }
 
 impl Place {
     fn write(&self, numbers: &Numbers) -> Result<Secret, Trouble> {
+        let out = self.encode(&digest_of(numbers))?;
+        Secret::joined(&[&out]).map_err(|_| Failed(super::NOT_LOCKED).into())
+    }
+
+    /// The bytes that are sealed, for the key whose numbers have this digest.
+    ///
+    /// # Errors
+    /// [`Trouble`] if it could not be read again.
+    pub(crate) fn encode(&self, numbers: &Digest) -> Result<Vec<u8>, Trouble> {
+        if self.id.is_empty() && self.label.is_empty() {
+            return Err(Failed("it has neither id nor label on the token").into());
+        }
         let mut out = vec![VERSION];
         for field in [self.token.as_str().as_bytes(), &self.id, &self.label] {
             let len =
@@ -139,11 +162,12 @@ impl Place {
             out.push(len);
             out.extend_from_slice(field);
         }
-        out.extend_from_slice(digest_of(numbers).as_bytes());
-        Secret::joined(&[&out]).map_err(|_| Failed(super::NOT_LOCKED).into())
+        out.extend_from_slice(numbers.as_bytes());
+        Ok(out)
     }
 
-    fn read(secret: &Secret) -> Option<(Self, Digest)> {
+    /// The place, and the digest of the numbers of its key; `None` if these bytes are none.
+    pub(crate) fn read(secret: &Secret) -> Option<(Self, Digest)> {
         let (version, mut rest) = secret.expose().split_first()?;
         if *version != VERSION {
             return None;
@@ -252,8 +276,9 @@ mod tests {
         for len in 0..secret.expose().len() {
             assert!(Place::read(&Secret::joined(&[&secret.expose()[..len]]).unwrap()).is_none(), "{len}");
         }
-        let nameless = Place { id: Vec::new(), label: Vec::new(), ..place() }.write(&numbers).unwrap();
-        assert!(Place::read(&nameless).is_none());
+        assert!(Place { id: Vec::new(), label: Vec::new(), ..place() }.write(&numbers).is_err());
+        let nameless = [b"\x01\x04hsm1\0\0".as_slice(), digest.as_bytes()].concat();
+        assert!(Place::read(&Secret::new(nameless).unwrap()).is_none());
         assert!(Place { id: vec![0; 256], ..place() }.write(&numbers).is_err());
         assert_eq!(Pkcs11.name(&secret).unwrap().as_str(), "pkcs11:hsm1");
     }
@@ -275,6 +300,20 @@ mod tests {
         assert!(matches!(open(&other), Trouble::Failed(_)));
         let Trouble::Fault(fault) = open(&own) else { panic!("no such token") };
         assert_eq!(fault.code, sealwright_proto::status::Code::TokenRefused);
+    }
+
+    #[test]
+    fn a_worker_that_has_more_warnings_than_there_are_or_a_key_without_a_name_is_not_believed() {
+        let pair = |warnings: usize, id: &[u8]| {
+            let object = Some(Object { id: id.to_vec(), label: Vec::new() });
+            let public = Some(Public::Ed25519(vec![7; 32]));
+            let key = FoundKey { object, public, warnings: vec!["w\n".to_owned(); warnings] };
+            pair_of(&place().token, Response::Key(key))
+        };
+        let good = pair(TOKEN_WARNINGS_MAX, &[1]).ok().unwrap();
+        assert_eq!(good.warnings, vec!["the key on token hsm1: w"; TOKEN_WARNINGS_MAX]);
+        assert!(pair(TOKEN_WARNINGS_MAX + 1, &[1]).is_err());
+        assert!(pair(0, &[]).is_err());
     }
 
     #[test]

@@ -33,8 +33,9 @@ struct Job<T> {
 struct Waiting<T> {
     interactive: VecDeque<Job<T>>,
     batch: VecDeque<Job<T>>,
-    /// Microseconds of interactive work that went before batch work which was waiting.
-    passed_us: u64,
+    /// Microseconds of interactive work that went before batch work which was waiting; below zero, what batch work took
+    /// before its turn.
+    passed_us: i64,
 }
 
 impl<T> Waiting<T> {
@@ -54,16 +55,32 @@ impl<T> Waiting<T> {
             self.passed_us = 0;
             return self.interactive.pop_front().map(|job| job.what);
         };
-        let due_us = batch.us.saturating_mul(BATCH_SHARE.saturating_sub(1));
+        let due_us = due_us(batch.us);
         if self.passed_us < due_us
             && let Some(Job { us, what }) = self.interactive.pop_front()
         {
-            self.passed_us = self.passed_us.saturating_add(us);
+            self.passed_us = self.passed_us.saturating_add_unsigned(us);
             return Some(what);
         }
         self.passed_us = self.passed_us.saturating_sub(due_us);
         self.batch.pop_front().map(|job| job.what)
     }
+
+    /// What was taken takes so many microseconds more than it said.
+    fn charge(&mut self, priority: Priority, us: u64) {
+        if self.batch.is_empty() {
+            return;
+        }
+        self.passed_us = match priority {
+            Priority::Interactive => self.passed_us.saturating_add_unsigned(us),
+            Priority::Batch => self.passed_us.saturating_sub(due_us(us)),
+        };
+    }
+}
+
+/// Interactive work that goes before so much batch work.
+const fn due_us(us: u64) -> i64 {
+    0_i64.saturating_add_unsigned(us.saturating_mul(BATCH_SHARE.saturating_sub(1)))
 }
 
 impl<T> Queue<T> {
@@ -95,6 +112,11 @@ impl<T> Queue<T> {
     /// Before all others of its priority.
     pub(super) fn push_first(&self, priority: Priority, us: u64, job: T) {
         self.push(|waiting| waiting.of(priority).push_front(Job { us, what: job }));
+    }
+
+    /// What was taken takes so many microseconds more than it said.
+    pub(super) fn charge(&self, priority: Priority, us: u64) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).waiting.charge(priority, us);
     }
 
     fn push(&self, add: impl FnOnce(&mut Waiting<T>)) {
@@ -237,6 +259,23 @@ mod tests {
             let share = spent_us * 100 / spent_on_batch_us;
             assert!((790..=810).contains(&share), "{share} {interactive_us} {batch_us}");
         }
+    }
+
+    #[test]
+    fn what_a_message_holds_counts_when_it_is_known() {
+        let queue = Queue::new();
+        let (mut count, mut of_batch) = (0, 0);
+        queue.push_last(Interactive, 50, Interactive);
+        queue.push_last(Batch, 50, Batch);
+        while count < 8_000 {
+            let priority = pop(&queue).unwrap();
+            count += 1;
+            of_batch += usize::from(priority == Batch);
+            queue.push_last(priority, 50, priority);
+            // Each has one operation in it, which is done at once.
+            queue.charge(priority, 5_000);
+        }
+        assert!((990..=1_010).contains(&of_batch), "{of_batch} of {count}");
     }
 
     #[test]

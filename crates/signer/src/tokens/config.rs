@@ -10,6 +10,7 @@ use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::{Digest, Hasher};
 use sealwright_proto::names::TokenName;
 use serde::Deserialize;
+use toml::Spanned;
 
 use crate::error::Error;
 use crate::files;
@@ -56,21 +57,52 @@ pub(crate) struct Settings {
     pub(crate) state: Digest,
 }
 
-/// Why it cannot be used.
+/// What the file says.
+pub(super) struct Configured {
+    pub(super) tokens: Vec<Settings>,
+    /// Entries that name a token, and are wrong: nobody else's business.
+    pub(super) wrong: Vec<Wrong>,
+}
+
+/// A token that cannot be used.
+pub(super) struct Wrong {
+    pub(super) name: TokenName,
+    pub(super) error: Error,
+}
+
+/// Which line, and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
-enum Wrong {
-    #[error("{}", one_line(.0))]
-    Syntax(#[from] toml::de::Error),
+#[error("line {line}: {rule}")]
+pub(super) struct Broken {
+    line: usize,
+    rule: Rule,
+}
+
+/// What the file breaks.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Rule {
+    #[error("{0}")]
+    Syntax(String),
     #[error("it is not UTF-8")]
     NotText,
+    #[error("this entry has no name (name = \"...\")")]
+    Nameless,
     #[error("{0}")]
     Name(String),
-    #[error("two tokens have the name {0}")]
+    #[error("a second token has the name {0}")]
     Twice(String),
-    #[error("it has {0} tokens; the limit is {TOKENS_MAX}")]
+    #[error("this is token {0}; the limit is {TOKENS_MAX}")]
     TooMany(usize),
-    #[error("token {token}: {rule}")]
-    Rule { token: String, rule: &'static str },
+    #[error("{0}")]
+    Entry(&'static str),
+    #[error("pin_file {path} is not there, or is empty", path = .0.display())]
+    NoPin(PathBuf),
+}
+
+impl Rule {
+    const fn at(self, line: usize) -> Broken {
+        Broken { line, rule: self }
+    }
 }
 
 fn one_line(error: &toml::de::Error) -> String {
@@ -81,60 +113,91 @@ fn one_line(error: &toml::de::Error) -> String {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    token: Vec<Entry>,
+    token: Vec<Spanned<toml::Table>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
-    name: String,
-    module: PathBuf,
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) module: PathBuf,
     #[serde(default)]
-    label: String,
+    pub(super) label: String,
     #[serde(default)]
-    serial: String,
-    pin_file: PathBuf,
-    sessions_max: Option<u32>,
-    deadline_ms: Option<u64>,
+    pub(super) serial: String,
+    pub(super) pin_file: PathBuf,
+    pub(super) sessions_max: Option<u32>,
+    pub(super) deadline_ms: Option<u64>,
     #[serde(default)]
-    paths: Vec<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
     #[serde(default)]
-    network: bool,
+    pub(super) network: bool,
     #[serde(default)]
-    environment: BTreeMap<String, String>,
+    pub(super) environment: BTreeMap<String, String>,
 }
 
-/// The tokens that the directory of the root key names; none without the file.
+/// The tokens that the directory of the root key names; none without the file. What is wrong with the file as a whole, or with
+/// an entry that does not say of which token it is, is an error; what is wrong with a token is said of that token.
 ///
 /// # Errors
-/// [`Error::Tokens`], [`Error::NotPrivate`], [`Error::File`], [`Error::Damaged`], [`Error::Confinement`].
-pub(crate) fn read(directory: &Path) -> Result<Vec<Settings>, Error> {
+/// [`Error::Tokens`], [`Error::NotPrivate`], [`Error::File`], [`Error::Damaged`].
+pub(super) fn read(directory: &Path) -> Result<Configured, Error> {
     let path = directory.join(TOKENS_FILE);
-    let Some(bytes) = files::read_private(&path, FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
-    let wrong = |wrong: Wrong| Error::Tokens { path: path.clone(), source: Box::new(wrong) };
-    let entries = parse(&bytes).map_err(wrong)?;
+    let mut configured = Configured { tokens: Vec::new(), wrong: Vec::new() };
+    let Some(bytes) = files::read_private(&path, FILE_BYTES_MAX)? else { return Ok(configured) };
+    let wrong = |broken: Broken| Error::Tokens { path: path.clone(), source: Box::new(broken) };
+    let named = named(&bytes).map_err(wrong)?;
     files::check_private_directory(directory)?;
-    entries.into_iter().map(|(name, entry)| complete(directory, name, entry)).collect()
+    for Named { name, line, table } in named {
+        let entry = entry(table).map_err(|rule| wrong(rule.at(line)));
+        match entry.and_then(|entry| complete(directory, name.clone(), entry, |rule| wrong(rule.at(line)))) {
+            Ok(settings) => configured.tokens.push(settings),
+            Err(error) => configured.wrong.push(Wrong { name, error }),
+        }
+    }
+    Ok(configured)
 }
 
-fn parse(bytes: &[u8]) -> Result<Vec<(TokenName, Entry)>, Wrong> {
-    let text = core::str::from_utf8(bytes).map_err(|_| Wrong::NotText)?;
-    let file: File = toml::from_str(text)?;
-    if file.token.len() > TOKENS_MAX {
-        return Err(Wrong::TooMany(file.token.len()));
-    }
-    let mut entries: Vec<(TokenName, Entry)> = Vec::new();
-    for entry in file.token {
-        let name = TokenName::parse(&entry.name).map_err(|fault| Wrong::Name(fault.message))?;
-        if entries.iter().any(|(other, _)| *other == name) {
-            return Err(Wrong::Twice(entry.name));
+/// An entry, of which only the name is known.
+pub(super) struct Named {
+    pub(super) name: TokenName,
+    /// Of the file.
+    line: usize,
+    pub(super) table: toml::Table,
+}
+
+pub(super) fn named(bytes: &[u8]) -> Result<Vec<Named>, Broken> {
+    let text =
+        core::str::from_utf8(bytes).map_err(|error| Rule::NotText.at(line_of(bytes, error.valid_up_to())))?;
+    let file: File = toml::from_str(text).map_err(|error| {
+        let begin = error.span().map_or(0, |span| span.start);
+        Rule::Syntax(one_line(&error)).at(line_of(bytes, begin))
+    })?;
+    let mut all: Vec<Named> = Vec::new();
+    for (index, entry) in file.token.into_iter().enumerate() {
+        let line = line_of(bytes, entry.span().start);
+        let table = entry.into_inner();
+        if index >= TOKENS_MAX {
+            return Err(Rule::TooMany(index.saturating_add(1)).at(line));
         }
-        if let Some(rule) = broken_rule(&entry) {
-            return Err(Wrong::Rule { token: entry.name, rule });
+        let name = table.get("name").and_then(toml::Value::as_str).ok_or_else(|| Rule::Nameless.at(line))?;
+        let name = TokenName::parse(name).map_err(|fault| Rule::Name(fault.message).at(line))?;
+        if all.iter().any(|other| other.name == name) {
+            return Err(Rule::Twice(name.to_string()).at(line));
         }
-        entries.push((name, entry));
+        all.push(Named { name, line, table });
     }
-    Ok(entries)
+    Ok(all)
+}
+
+/// From 1.
+fn line_of(bytes: &[u8], place: usize) -> usize {
+    bytes.iter().take(place).filter(|byte| **byte == b'\n').count().saturating_add(1)
+}
+
+pub(super) fn entry(table: toml::Table) -> Result<Entry, Rule> {
+    let entry: Entry = table.try_into().map_err(|error| Rule::Syntax(one_line(&error)))?;
+    broken_rule(&entry).map_or(Ok(entry), |rule| Err(Rule::Entry(rule)))
 }
 
 fn broken_rule(entry: &Entry) -> Option<&'static str> {
@@ -169,15 +232,14 @@ fn broken_rule(entry: &Entry) -> Option<&'static str> {
     rules.into_iter().find(|(broken, _)| *broken).map(|(_, rule)| rule)
 }
 
-fn complete(directory: &Path, name: TokenName, entry: Entry) -> Result<Settings, Error> {
+fn complete(
+    directory: &Path,
+    name: TokenName,
+    entry: Entry,
+    wrong: impl Fn(Rule) -> Error,
+) -> Result<Settings, Error> {
     let path = directory.join(&entry.pin_file);
-    let missing = || Error::Tokens {
-        path: directory.join(TOKENS_FILE),
-        source: Box::new(Wrong::Rule {
-            token: name.as_str().to_owned(),
-            rule: "its pin_file is not there, or is empty",
-        }),
-    };
+    let missing = || wrong(Rule::NoPin(path.clone()));
     let pin = files::read_secret(&path, PIN_FILE_BYTES_MAX)?.ok_or_else(missing)?;
     let end =
         pin.expose().iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(pin.expose().len());
@@ -238,50 +300,96 @@ mod tests {
 
     #[test]
     fn without_the_file_there_are_no_tokens_and_with_it_what_it_says() {
-        assert!(read(tempfile::tempdir().unwrap().path()).unwrap().is_empty());
+        assert!(read(tempfile::tempdir().unwrap().path()).unwrap().tokens.is_empty());
         let folder = folder(GOOD, "1234\n");
-        let settings = read(folder.path()).unwrap();
-        let [token] = settings.as_slice() else { panic!("one token") };
+        let configured = read(folder.path()).unwrap();
+        let [token] = configured.tokens.as_slice() else { panic!("one token") };
         assert_eq!(token.pin.expose(), b"1234");
         assert_eq!((token.sessions_max, token.deadline.as_secs()), (4, 10));
     }
 
+    fn message(error: &Error) -> String {
+        sealwright_proto::status::Fault::from(error).message
+    }
+
+    /// A second token, which is right.
+    const OTHER: &str =
+        "\n[[token]]\nname = \"hsm2\"\nmodule = \"/usr/lib/y.so\"\nserial = \"1\"\npin_file = \"hsm1.pin\"\n";
+
+    /// The one token that is wrong, of two.
+    fn wrong(toml: &str, pin: &str) -> (tempfile::TempDir, String) {
+        let folder = folder(&format!("{toml}{OTHER}"), pin);
+        let configured = read(folder.path()).unwrap();
+        let [wrong] = configured.wrong.as_slice() else { panic!("{toml}") };
+        assert_eq!(wrong.name.as_str(), "hsm1");
+        (folder, message(&wrong.error))
+    }
+
     #[test]
-    fn what_breaks_a_rule_is_refused_by_name() {
+    fn what_is_wrong_with_a_token_is_said_of_that_token_by_file_and_line_and_the_others_are_used() {
         for (extra, said) in [
             ("sessions_max = 0\n", "sessions_max"),
             ("sessions_max = 65\n", "sessions_max"),
+            ("sessions_max = \"many\"\n", "many"),
             ("deadline_ms = 30001\n", "deadline_ms"),
             ("paths = [\"here\"]\n", "absolute"),
             ("pin = \"1234\"\n", "unknown field"),
             ("environment = { LD_PRELOAD = \"/x.so\" }\n", "LD_"),
-            (GOOD, "hsm1"),
         ] {
-            let folder = folder(&format!("{GOOD}{extra}"), "1234");
-            let error = read(folder.path()).err().unwrap();
-            let fault = sealwright_proto::status::Fault::from(&error);
-            assert!(fault.message.contains(said), "{extra}: {fault}");
+            let (folder, message) = wrong(&format!("# tokens\n\n{GOOD}{extra}"), "1234");
+            assert!(message.contains(said) && message.contains("tokens.toml"), "{extra}: {message}");
+            assert!(message.contains("line 3: "), "{extra}: {message}");
+            let tokens = read(folder.path()).unwrap().tokens;
+            assert_eq!(tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(), ["hsm2"]);
         }
-        let no_token = GOOD.replace("label", "serial").replace("corpus", "");
-        assert!(read(folder(&no_token, "1234").path()).is_err());
-        assert!(read(folder(&GOOD.replace("/usr", "usr"), "1234").path()).is_err());
-        assert!(read(folder(GOOD, "\n").path()).is_err(), "an empty PIN");
+        wrong(&GOOD.replace("label", "serial").replace("corpus", ""), "1234");
+        wrong(&GOOD.replace("/usr", "usr"), "1234");
+        wrong(&GOOD.replace("module", "modul"), "1234");
+        let (_folder, message) = wrong(&GOOD.replace("hsm1.pin", "none.pin"), "1234");
+        assert!(message.contains("none.pin") && message.contains("line 1: "), "{message}");
+        let empty = read(folder(GOOD, "\n").path()).unwrap();
+        assert!(empty.tokens.is_empty() && empty.wrong.len() == 1, "an empty PIN");
+    }
+
+    /// Nobody could say whose keys such an entry is about.
+    #[test]
+    fn what_is_wrong_with_the_file_is_refused_by_file_and_line() {
+        let nameless = GOOD.replace("name = \"hsm1\"\n", "");
+        let many: String =
+            (0..=TOKENS_MAX).map(|number| GOOD.replace("hsm1\"", &format!("t{number}\""))).collect();
+        for (text, line, said) in [
+            (format!("{GOOD}{GOOD}"), 6, "hsm1"),
+            (format!("{GOOD}{nameless}"), 6, "no name"),
+            (GOOD.replace("hsm1\"", "h s m\""), 1, "h s m"),
+            (format!("{GOOD}deadline_ms = \n"), 6, ""),
+            (format!("{GOOD}[token2]\n"), 6, "token2"),
+            (many, 5 * TOKENS_MAX + 1, "17"),
+        ] {
+            let error = read(folder(&text, "1234").path()).err().unwrap();
+            let message = message(&error);
+            assert!(message.contains(&format!("line {line}: ")), "{message}");
+            assert!(message.contains(said) && message.contains("tokens.toml"), "{message}");
+        }
     }
 
     #[test]
     fn what_others_can_read_is_refused() {
-        for name in [TOKENS_FILE, "hsm1.pin"] {
+        let opened = |name: &str| {
             let folder = folder(GOOD, "1234");
             let mode = std::fs::Permissions::from_mode(0o640);
             std::fs::set_permissions(folder.path().join(name), mode).unwrap();
-            assert!(matches!(read(folder.path()), Err(Error::NotPrivate { .. })), "{name}");
-        }
+            read(folder.path())
+        };
+        assert!(matches!(opened(TOKENS_FILE), Err(Error::NotPrivate { .. })));
+        let configured = opened("hsm1.pin").unwrap();
+        assert!(configured.tokens.is_empty());
+        assert!(matches!(configured.wrong[0].error, Error::NotPrivate { .. }));
     }
 
     #[test]
     fn a_pin_that_is_written_anew_is_another_state() {
         let folder = folder(GOOD, "1234");
-        let state = |folder: &tempfile::TempDir| read(folder.path()).unwrap().pop().unwrap().state;
+        let state = |folder: &tempfile::TempDir| read(folder.path()).unwrap().tokens.pop().unwrap().state;
         let before = state(&folder);
         assert_eq!(state(&folder), before);
         let path = folder.path().join("hsm1.pin");

@@ -1,9 +1,10 @@
 //! The keeper: a small process without a secret that the signer starts before it shuts itself in, since afterwards it can
 //! start nothing. It keeps one worker running for each token, hands the signer one end of each new worker's socket, and
-//! kills a worker when the signer says that it does not answer. It ends with the signer.
+//! kills a worker when the signer says that it does not answer. It ends with the signer. Beside it runs a spare one, which
+//! takes its place when it dies (`spare.rs`).
 
 use std::collections::HashMap;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -13,11 +14,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use sealwright_proto::token_v1::{Kept, NewWorker, ToKeeper, to_keeper};
+use sealwright_proto::token_v1::{Keep, Kept, NewWorker, StandBy, ToKeeper, to_keeper};
 
 use super::PACKET_BYTES_MAX;
+use super::spare::{self, Spare};
 use crate::error::Error;
 use crate::process;
 
@@ -35,32 +41,59 @@ const GOOD_LIFE: Duration = Duration::from_secs(10);
 /// How long workers may take to log out when the signer has gone; then they are killed.
 const END_MAX: Duration = Duration::from_secs(2);
 
-/// Keeps the workers until the signer closes the socket.
+/// What a keeper keeps, and for whom.
+pub(super) struct Post {
+    /// Its end of the signer's socket.
+    pub(super) signer: OwnedFd,
+    pub(super) keep: Keep,
+    /// Keepers before this one.
+    pub(super) generation: u32,
+}
+
+/// Keeps the workers until the signer closes the socket; the spare one does so when the keeper has died. The socket is that
+/// of the signer, or of the keeper beside which this is the spare one.
 ///
 /// # Errors
-/// [`Error::Process`]; [`Error::Connection`] if the first message is none.
-pub fn token_keeper(signer: OwnedFd) -> Result<(), Error> {
+/// [`Error::Process`].
+pub fn token_keeper(socket: OwnedFd) -> Result<(), Error> {
     process::harden_helper()?;
     let failed = |source| Error::Process { action: "hear the signer", source };
-    let Some(to_keeper::Request::Keep(keep)) = receive(&signer).map_err(failed)? else { return Ok(()) };
+    match receive(&socket).map_err(failed)? {
+        Some((to_keeper::Request::Keep(keep), None)) => {
+            keep_for(Post { signer: socket, keep, generation: 0 })
+        }
+        Some((to_keeper::Request::StandBy(StandBy { keep: Some(keep), generation }), Some(signer))) => {
+            let post = Post { signer, keep, generation };
+            spare::stand_by(&socket, post)?.map_or(Ok(()), keep_for)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn keep_for(post: Post) -> Result<(), Error> {
+    let mut spare = Spare::new(&post);
     let shared = Arc::new(Shared {
-        signer,
+        signer: post.signer,
         state: Mutex::default(),
         over: Condvar::new(),
-        numbers: AtomicU64::new(0),
+        numbers: AtomicU64::new(u64::from(post.generation) << 32),
     });
     let mut threads = Vec::new();
-    for (token, kept) in keep.tokens.into_iter().enumerate() {
+    for (token, kept) in post.keep.tokens.into_iter().enumerate() {
         let shared = Arc::clone(&shared);
         let index = u32::try_from(token).unwrap_or(u32::MAX);
         let started =
             std::thread::Builder::new().name(kept.name.clone()).spawn(move || shared.keep(index, &kept));
         threads.push(started.map_err(|source| Error::Process { action: "start a thread", source })?);
     }
-    while let Some(request) = receive(&shared.signer).map_err(failed)? {
-        match request {
-            to_keeper::Request::Kill(kill) => shared.kill(kill.worker),
-            to_keeper::Request::Keep(_) => break,
+    let failed = |source| Error::Process { action: "hear the signer", source };
+    loop {
+        if !spare.until_readable(&shared.signer).map_err(failed)? {
+            continue;
+        }
+        match receive(&shared.signer).map_err(failed)? {
+            Some((to_keeper::Request::Kill(kill), _)) => shared.kill(kill.worker),
+            Some((to_keeper::Request::Keep(_) | to_keeper::Request::StandBy(_), _)) | None => break,
         }
     }
     shared.end();
@@ -174,23 +207,40 @@ impl Shared {
     }
 }
 
-/// The next request of the signer; `None` when it has gone, or says what we do not know.
-fn receive(socket: &OwnedFd) -> std::io::Result<Option<to_keeper::Request>> {
-    let mut packet = vec![0; PACKET_BYTES_MAX];
-    let len = loop {
-        match rustix::net::recv(socket, packet.as_mut_slice(), RecvFlags::empty()) {
-            Err(rustix::io::Errno::INTR) => {}
-            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-            received => break received?.1,
+/// The next request, and the descriptor with it; `None` when the other end has gone, or says what we do not know.
+pub(super) fn receive(socket: &OwnedFd) -> std::io::Result<Option<(to_keeper::Request, Option<OwnedFd>)>> {
+    // The spare one gets what the keeper got, and a number.
+    let mut packet = vec![0; PACKET_BYTES_MAX.saturating_add(64)];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let (len, whole) = loop {
+        let mut parts = [IoSliceMut::new(&mut packet)];
+        match rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Ok(None),
+            received => {
+                let received = received?;
+                break (received.bytes, !received.flags.contains(ReturnFlags::TRUNC));
+            }
         }
     };
-    let packet = packet.get(..len).filter(|packet| !packet.is_empty());
-    Ok(packet.and_then(|packet| ToKeeper::decode(packet).ok()).and_then(|message| message.request))
+    let descriptor = control.drain().find_map(|message| {
+        let RecvAncillaryMessage::ScmRights(mut descriptors) = message else { return None };
+        descriptors.next()
+    });
+    let packet = packet.get(..len).filter(|packet| whole && !packet.is_empty());
+    let request = packet.and_then(|packet| ToKeeper::decode(packet).ok()).and_then(|message| message.request);
+    Ok(request.map(|request| (request, descriptor)))
 }
 
-fn send(socket: &OwnedFd, message: &NewWorker, worker: BorrowedFd<'_>) -> std::io::Result<()> {
+/// One packet with a descriptor.
+pub(super) fn send(
+    socket: &OwnedFd,
+    message: &impl prost::Message,
+    descriptor: BorrowedFd<'_>,
+) -> std::io::Result<()> {
     let bytes = message.encode_to_vec();
-    let descriptors = [worker];
+    let descriptors = [descriptor];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use prost::Message as _;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketFlags,
+    SocketType,
 };
 use sealwright_proto::token_v1::{Keep, Kept, Kill, NewWorker, ToKeeper, Variable, to_keeper};
 
@@ -79,7 +80,7 @@ impl Keeper {
         }
     }
 
-    #[cfg(test)]
+    /// One that is at the other end already.
     pub(super) const fn of(socket: OwnedFd) -> Self {
         Self { socket }
     }
@@ -106,17 +107,23 @@ impl Keeper {
             match rustix::net::recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-                received => break received?.bytes,
+                received => break received?,
             }
         };
-        if received == 0 {
+        if received.bytes == 0 {
             return Ok(None);
         }
-        let descriptor = control.drain().find_map(|message| {
-            let RecvAncillaryMessage::ScmRights(mut descriptors) = message else { return None };
-            descriptors.next()
-        });
-        let message = NewWorker::decode(bytes.get(..received).unwrap_or_default()).ok();
+        let is_whole = !received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+        // There may be room for more than one, and what was sent without being asked for is closed.
+        let mut descriptors: Vec<OwnedFd> = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(more) = message {
+                descriptors.extend(more);
+            }
+        }
+        let descriptor = descriptors.pop().filter(|_| descriptors.is_empty());
+        let packet = bytes.get(..received.bytes).filter(|_| is_whole);
+        let message = packet.and_then(|packet| NewWorker::decode(packet).ok());
         let (Some(message), Some(descriptor)) = (message, descriptor) else {
             return Err(std::io::Error::other("the keeper sent no worker"));
         };

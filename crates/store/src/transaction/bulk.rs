@@ -16,10 +16,10 @@ use crate::error::{Doing as _, Error};
 use crate::intents::{Intent, IntentId};
 
 /// Rows of a statement are powers of two up to this: few texts, which stay prepared (the driver keeps 100).
-const ROWS_MAX: usize = 64;
+pub(super) const ROWS_MAX: usize = 64;
 
 /// Texts for 1, 2, 4 ... [`ROWS_MAX`] rows.
-type Texts = LazyLock<[String; 7]>;
+pub(super) type Texts = LazyLock<[String; 7]>;
 
 static LOG: Texts =
     LazyLock::new(|| texts("INSERT INTO log (position, entry, leaf_hash, key_id, signed_at) VALUES ", 5, ""));
@@ -41,7 +41,7 @@ static OUTCOMES: Texts = LazyLock::new(|| {
 
 /// With `?`, not `$1`: SQLite keeps names for numbered parameters, and the driver has it walk through all of them for each.
 /// PostgreSQL, when it comes, gets numbers here.
-fn texts(before: &str, columns: usize, after: &str) -> [String; 7] {
+pub(super) fn texts(before: &str, columns: usize, after: &str) -> [String; 7] {
     std::array::from_fn(|power| {
         let row = format!("({})", vec!["?"; columns].join(", "));
         format!("{before}{}{after}", vec![row; 1 << power].join(", "))
@@ -139,7 +139,7 @@ fn parts<T>(rows: &[T]) -> impl Iterator<Item = &[T]> {
 }
 
 /// The statement for so many rows, a power of two.
-fn statement<'q>(texts: &'static Texts, rows: usize) -> Query<'q, Sqlite, SqliteArguments> {
+pub(super) fn statement<'q>(texts: &'static Texts, rows: usize) -> Query<'q, Sqlite, SqliteArguments> {
     let power = usize::try_from(rows.trailing_zeros()).unwrap_or_default();
     let text = texts.get(power).map_or("", String::as_str);
     // Only places for parameters were put into the text.

@@ -12,6 +12,8 @@ use crate::trace::{Actor, Call};
 const TEMPORARY: &str = ".sealwright-";
 /// How an undo record's name begins while it is written, and when it is whole.
 const UNDO: [&str; 2] = ["new-", "undo-"];
+/// How the name of the file begins that holds space for them.
+const UNDO_SPACE: &str = "spare-";
 
 /// Where things lie, known before a run.
 #[derive(Clone, Debug)]
@@ -54,7 +56,7 @@ pub enum Object {
     Store,
     /// An undo record.
     Undo,
-    /// Space for undo records, in a file without a name.
+    /// Space for undo records.
     UndoSpace,
     /// The directory of undo records.
     UndoDirectory,
@@ -93,7 +95,9 @@ impl Place {
         } else if path == self.home.join("store/store.db") {
             Object::Store
         } else if is_undo {
-            if name.ends_with(" (deleted)") { Object::UndoSpace } else { Object::Undo }
+            Object::Undo
+        } else if path.parent() == Some(&state) && name.starts_with(UNDO_SPACE) {
+            Object::UndoSpace
         } else if path == state {
             Object::UndoDirectory
         } else if name == "operations" && path.starts_with(&self.home) {

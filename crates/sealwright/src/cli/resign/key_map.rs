@@ -1,22 +1,16 @@
-//! `--key-map FILE`: which key signs the packages of which directory.
-//!
-//! ```text
-//! # comment
-//! el9         = release-9
-//! "el9/beta"  = beta
-//! ```
+//! `--key-map FILE`: which key signs the packages of which directory. The client's `campaign/key_map.rs` reads the text; here
+//! its directories are looked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use sealwright_client::campaign::key_map::{self, FILE_BYTES_MAX, Line};
 use sealwright_client::campaign::tree::Tree;
 use sealwright_client::source::kept;
 
 use crate::cli::resign::Args;
 use crate::failure::Failure;
 
-/// Longest key map in bytes.
-const FILE_BYTES_MAX: usize = 1 << 20;
 /// Keys in one campaign at most.
 const KEYS_MAX: usize = 1000;
 
@@ -52,43 +46,32 @@ impl Rules {
 
     fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
         let base = path.parent().unwrap_or(Path::new(""));
-        let mut rules = Self { keys: Vec::new(), directories: Vec::new() };
-        for (number, line) in (1u32..).zip(text.lines()) {
-            let wrong = |why: String| {
-                let what = format!("the key map {}, line {number}: {why}", path.display());
-                Failure::usage(what, "Write lines of DIRECTORY = KEY; directories are relative to the file.")
-            };
-            let line = without_comment(line).trim();
-            if line.is_empty() {
-                continue;
-            }
-            let Some((directory, key)) = line.rsplit_once('=') else {
-                return Err(wrong("there is no =".to_owned()));
-            };
-            let (directory, key) = (unquoted(directory), unquoted(key));
-            if directory.is_empty() || key.is_empty() {
-                return Err(wrong("a directory or a key is missing".to_owned()));
-            }
-            let named = base.join(directory);
-            let real = named.canonicalize().map_err(|error| wrong(format!("{directory}: {error}")))?;
-            if !real.is_dir() {
-                return Err(wrong(format!("{directory} is no directory")));
-            }
-            if rules.directories.iter().any(|(known, _)| *known == real) {
-                return Err(wrong(format!("{directory} has a key already")));
-            }
-            let at = rules.keys.iter().position(|known| known == key).unwrap_or(rules.keys.len());
-            if at == rules.keys.len() {
-                rules.keys.push(key.to_owned());
-            }
-            if rules.keys.len() > KEYS_MAX {
-                return Err(wrong(format!("more than {KEYS_MAX} keys")));
-            }
-            rules.directories.push((real, at));
-        }
+        let wrong = |number: u32, why: String| {
+            let what = format!("the key map {}, line {number}: {why}", path.display());
+            Failure::usage(what, "Write lines of DIRECTORY = KEY; directories are relative to the file.")
+        };
+        let mut keys: Vec<String> = Vec::new();
         // In one order, whatever that of the lines is: it is a part of what makes the campaign this one.
-        rules.directories.sort();
-        Ok(rules)
+        let mut directories: BTreeMap<PathBuf, usize> = BTreeMap::new();
+        for line in key_map::parse(text).map_err(|(number, why)| wrong(number, why.to_string()))? {
+            let Line { number, directory, key } = line;
+            let real = base.join(directory).canonicalize();
+            let real = real.map_err(|error| wrong(number, format!("{directory}: {error}")))?;
+            if !real.is_dir() {
+                return Err(wrong(number, format!("{directory} is no directory")));
+            }
+            let at = keys.iter().position(|known| known == key).unwrap_or(keys.len());
+            if at == keys.len() {
+                keys.push(key.to_owned());
+            }
+            if keys.len() > KEYS_MAX {
+                return Err(wrong(number, format!("more than {KEYS_MAX} keys")));
+            }
+            if directories.insert(real, at).is_some() {
+                return Err(wrong(number, format!("{directory} has a key already")));
+            }
+        }
+        Ok(Self { keys, directories: directories.into_iter().collect() })
     }
 
     fn check(&self, path: &Path, trees: &[&Path]) -> Result<(), Failure> {
@@ -120,44 +103,12 @@ impl Rules {
     }
 }
 
-/// Up to a # that begins the line or follows a blank, outside quotes: names of keys may hold one.
-fn without_comment(line: &str) -> &str {
-    let (mut is_quoted, mut after_blank) = (false, true);
-    for (at, character) in line.char_indices() {
-        match character {
-            '"' => is_quoted = !is_quoted,
-            '#' if after_blank && !is_quoted => return line.get(..at).unwrap_or(line),
-            _ => {}
-        }
-        after_blank = character.is_whitespace();
-    }
-    line
-}
-
-/// Without blanks and quotes around it.
-fn unquoted(text: &str) -> &str {
-    let text = text.trim();
-    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parse(folder: &Path, text: &str) -> Result<Rules, Failure> {
         Rules::parse(text, &folder.join("keys"))
-    }
-
-    #[test]
-    fn a_comment_begins_the_line_or_follows_a_blank_and_is_no_part_of_a_key() {
-        for (line, content) in [
-            ("# all", ""),
-            ("el9 = release-9      # relative", "el9 = release-9      "),
-            ("el9 = a#b", "el9 = a#b"),
-            ("\"el #9\" = a # b", "\"el #9\" = a "),
-        ] {
-            assert_eq!(without_comment(line), content);
-        }
     }
 
     #[test]

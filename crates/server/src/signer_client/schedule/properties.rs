@@ -150,7 +150,8 @@ impl Run {
                 let with_signer =
                     |place: &&Place| &*place.backend == backend && place.priority == length.priority;
                 assert_eq!(length.batches, self.places.iter().filter(with_signer).count());
-                assert!(length.batches <= batches_max(backend, 2) && length.groups <= PLACES);
+                let most = Most::of(backend, length.priority, 2);
+                assert!(length.batches <= most.batches && length.groups <= PLACES);
             }
         }
     }
@@ -205,20 +206,22 @@ proptest! {
             // More than all batches take together.
             let groups = 2_000_000 / (u64::from(algorithm.nominal_us()) * u64::try_from(*items).unwrap()) + 1;
             for _ in 0..groups.min(340) {
-                let ask = Ask { weight: *weight, algorithm, ..ask(&number.to_string(), *items, now) };
+                // A backend whose batches are small.
+                let backend = BACKENDS[1].into();
+                let ask = Ask { weight: *weight, algorithm, backend, ..ask(&number.to_string(), *items, now) };
                 let id = schedule.admit(&ask, now).unwrap();
                 schedule.enqueue(id);
                 client_of.insert(id, number);
             }
         }
         for _ in 0..200 {
-            let Some(Outgoing { parts, place }) = schedule.next("software", now).outgoing else { break };
+            let Some(Outgoing { parts, place }) = schedule.next(BACKENDS[1], now).outgoing else { break };
             for part in &parts {
                 let number = client_of[&part.group];
                 served[number] += times(part.items, ALGORITHMS[clients[number].1].nominal_us().into());
             }
             schedule.done(&place, None, now);
-            let waiting = &schedule.lanes["software"].batch.waiting;
+            let waiting = &schedule.lanes[BACKENDS[1]].batch.waiting;
             if (0..clients.len()).any(|number| waiting.held_by(&number.to_string()).groups == 0) {
                 break;
             }

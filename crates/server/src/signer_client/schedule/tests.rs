@@ -6,8 +6,11 @@ use super::*;
 
 const RSA: KeyAlgorithm = KeyAlgorithm::Rsa(4096);
 const PROCESSORS: usize = 2;
-/// Of one backend and priority.
+/// Batches of the software backend with the signer.
 const HANDS: usize = 4;
+const HANDS_OF_MASS: usize = 2;
+/// A backend whose batches are small.
+const TOKEN: &str = "pkcs11:a";
 
 pub(super) fn ask(client: &str, items: usize, now: Instant) -> Ask {
     Ask {
@@ -77,7 +80,7 @@ fn served(clients: &[(&str, u32, KeyAlgorithm)], batches: usize) -> HashMap<Grou
     let mut served = HashMap::new();
     let put_one = |schedule: &mut Schedule, client_of: &mut HashMap<_, _>, number: usize| {
         let (client, weight, algorithm) = clients[number];
-        let id = put(schedule, &Ask { weight, algorithm, ..ask(client, 3, now) }, now);
+        let id = put(schedule, &Ask { weight, algorithm, ..ask(client, 40, now) }, now);
         client_of.insert(id, number);
     };
     for number in 0..clients.len() {
@@ -102,7 +105,7 @@ fn served(clients: &[(&str, u32, KeyAlgorithm)], batches: usize) -> HashMap<Grou
 fn clients_get_time_by_weight_whatever_their_operations_cost() {
     let clients =
         [("a", 1, RSA), ("b", 2, KeyAlgorithm::Ed25519), ("c", 5, KeyAlgorithm::Rsa(2048)), ("d", 1, RSA)];
-    let served = served(&clients, 4_000);
+    let served = served(&clients, 400);
     let by_weight: Vec<u64> =
         (0..4).map(|n| served[&GroupId(n)] / u64::from(clients[usize::try_from(n).unwrap()].1)).collect();
     let (least, most) = (by_weight.iter().min().unwrap(), by_weight.iter().max().unwrap());
@@ -113,26 +116,27 @@ fn clients_get_time_by_weight_whatever_their_operations_cost() {
 #[test]
 fn quick_items_of_two_clients_share_a_batch() {
     let (mut schedule, now) = schedule();
-    let quick = |client| Ask { algorithm: KeyAlgorithm::Ed25519, ..ask(client, 200, now) };
+    let quick = |client| Ask { algorithm: KeyAlgorithm::Ed25519, ..ask(client, 900, now) };
     let first = put(&mut schedule, &quick("a"), now);
     put(&mut schedule, &quick("b"), now);
     let outgoing = schedule.next(SOFTWARE, now).outgoing.unwrap();
     let of_first = outgoing.parts.iter().filter(|part| part.group == first).map(|part| part.items);
-    assert_eq!((of_first.sum::<usize>(), outgoing.place.items), (125, 250));
+    assert_eq!((of_first.sum::<usize>(), outgoing.place.items), (512, ITEMS_PER_BATCH_MAX as u64));
 }
 
 #[test]
 fn who_leaves_and_comes_back_gets_no_more_than_who_stays() {
     let (mut schedule, now) = schedule();
-    put_many(&mut schedule, 1000, &ask("stays", 1, now), now);
-    let mut back = Some(put(&mut schedule, &ask("returns", 1, now), now));
+    let ask = |client: &str| Ask { backend: TOKEN.into(), ..ask(client, 1, now) };
+    put_many(&mut schedule, 1000, &ask("stays"), now);
+    let mut back = Some(put(&mut schedule, &ask("returns"), now));
     let mut returned = 0;
     for _ in 0..400 {
-        let outgoing = schedule.next(SOFTWARE, now).outgoing.unwrap();
+        let outgoing = schedule.next(TOKEN, now).outgoing.unwrap();
         if back.is_some_and(|id| groups(&outgoing).contains(&id)) {
             returned += 1;
             // Always gone before its next one comes.
-            back = Some(put(&mut schedule, &ask("returns", 1, now), now));
+            back = Some(put(&mut schedule, &ask("returns"), now));
         }
         schedule.done(&outgoing.place, None, now);
     }
@@ -168,34 +172,34 @@ fn what_waits_is_bounded_and_a_newcomer_finds_a_place() {
 #[test]
 fn what_is_with_the_signer_is_bounded_by_time() {
     let algorithms = [RSA, KeyAlgorithm::Rsa(2048), KeyAlgorithm::Rsa(8192), KeyAlgorithm::Ed25519];
-    for (algorithm, items) in algorithms.into_iter().zip([1, 8, 1, 250]) {
-        let backend: Arc<str> = SOFTWARE.into();
+    let items = [(1, 32), (8, 256), (1, 4), (250, ITEMS_PER_BATCH_MAX)];
+    for (algorithm, (interactive, batch)) in algorithms.into_iter().zip(items) {
         let (mut schedule, now) = self::schedule();
-        for _ in 0..100 {
-            let ask = Ask { algorithm, backend: Arc::clone(&backend), ..ask("a", 10, now) };
+        for _ in 0..300 {
+            let ask = Ask { algorithm, ..ask("a", 10, now) };
             put(&mut schedule, &ask, now);
             put(&mut schedule, &Ask { priority: Priority::Interactive, ..ask }, now);
         }
-        let hands = fill_hands(&mut schedule, &backend, now);
-        assert_eq!(hands.len(), 2 * HANDS, "{algorithm}");
-        for outgoing in &hands {
-            let sent: usize = outgoing.parts.iter().map(|part| part.items).sum();
-            assert_eq!(sent, items, "{algorithm}");
-        }
+        let hands = fill_hands(&mut schedule, SOFTWARE, now);
+        let of = |priority| {
+            let hands = hands.iter().filter(move |outgoing| outgoing.place.priority == priority);
+            hands.map(|outgoing| outgoing.parts.iter().map(|part| part.items).sum()).collect::<Vec<usize>>()
+        };
+        assert_eq!(of(Priority::Interactive), [interactive; HANDS], "{algorithm}");
+        assert_eq!(of(Priority::Batch), [batch; HANDS_OF_MASS], "{algorithm}");
     }
 }
 
 #[test]
 fn a_large_group_crosses_in_parts_and_all_of_it_once() {
     let (mut schedule, now) = schedule();
-    let large = put(&mut schedule, &ask("a", 7, now), now);
-    let mut next = 0;
-    while let Some(Outgoing { parts, place }) = schedule.next(SOFTWARE, now).outgoing {
-        assert_eq!(parts, [Part { group: large, first: next, items: 1 }]);
-        next += 1;
+    let large = put(&mut schedule, &ask("a", 70, now), now);
+    for (first, items) in [(0, 32), (32, 32), (64, 6)] {
+        let Outgoing { parts, place } = schedule.next(SOFTWARE, now).outgoing.unwrap();
+        assert_eq!(parts, [Part { group: large, first, items }]);
         schedule.done(&place, None, now);
     }
-    assert_eq!(next, 7);
+    assert!(schedule.next(SOFTWARE, now).outgoing.is_none());
     assert_eq!(length(&schedule, SOFTWARE, Priority::Batch).groups, 0);
 }
 
@@ -207,7 +211,7 @@ fn batch_work_has_places_of_its_own_while_interactive_work_never_ends() {
     put_many(&mut schedule, 100, &interactive, now);
     let hands = fill_hands(&mut schedule, SOFTWARE, now);
     let batch = hands.iter().filter(|outgoing| outgoing.place.priority == Priority::Batch).count();
-    assert_eq!((batch, hands.len()), (HANDS, 2 * HANDS));
+    assert_eq!((batch, hands.len()), (HANDS_OF_MASS, HANDS + HANDS_OF_MASS));
 }
 
 #[test]
@@ -260,7 +264,7 @@ fn a_group_whose_time_is_over_leaves_without_an_operation() {
 fn what_is_withdrawn_is_not_sent_and_its_place_is_free() {
     let (mut schedule, now) = schedule();
     let (gone, begun) =
-        (put(&mut schedule, &ask("a", 2, now), now), put(&mut schedule, &ask("b", 5, now), now));
+        (put(&mut schedule, &ask("a", 2, now), now), put(&mut schedule, &ask("b", 50, now), now));
     let kept = schedule.admit(&ask("a", 1, now), now).unwrap();
     assert!(!schedule.has_begun(gone) && schedule.withdraw(gone));
     let first = schedule.next(SOFTWARE, now).outgoing.unwrap();

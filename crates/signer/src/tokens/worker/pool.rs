@@ -17,6 +17,8 @@ use crate::error::Error;
 
 /// Requests that wait, at most; the signer has fewer in flight.
 const WAITING_MAX: usize = 4096;
+/// Characters of a failure that are sent.
+const TEXT_CHARS_MAX: usize = 1024;
 /// Failures of unknown cause in a row after which the module is given up.
 const FAILURES_MAX: u32 = 2;
 
@@ -34,7 +36,9 @@ impl Answers {
 
     pub(super) fn failure(&self, id: u64, trouble: &Trouble) {
         let kind = trouble.kind.into();
-        self.send(id, Response::Failure(WorkerFailure { kind, message: trouble.message.clone() }));
+        // The signer takes no long frame of a worker, and shows less.
+        let message = trouble.message.chars().take(TEXT_CHARS_MAX).collect();
+        self.send(id, Response::Failure(WorkerFailure { kind, message }));
     }
 
     /// If the signer has gone, the reader sees it, too.
