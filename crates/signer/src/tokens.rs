@@ -7,6 +7,7 @@ mod config;
 pub mod fuzz;
 pub(crate) mod keeper;
 mod link;
+mod packet;
 mod refused;
 mod spare;
 pub(crate) mod worker;

@@ -4,9 +4,7 @@
 //! takes its place when it dies (`spare.rs`).
 
 use std::collections::HashMap;
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +12,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
-use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use sealwright_proto::token_v1::{Keep, Kept, NewWorker, StandBy, ToKeeper, to_keeper};
 
 use super::PACKET_BYTES_MAX;
+use super::packet::{self, Packet};
 use super::spare::{self, Spare};
 use crate::error::Error;
 use crate::process;
@@ -157,7 +151,7 @@ impl Shared {
         let pid = pid.ok_or_else(|| std::io::Error::other("a process without a number"))?;
         let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         self.state().living.insert(number, handle);
-        if let Err(error) = send(&self.signer, &NewWorker { token, worker: number }, ours.as_fd()) {
+        if let Err(error) = packet::send(&self.signer, &NewWorker { token, worker: number }, ours.as_fd()) {
             // The signer has gone; its socket says so to us, too.
             tracing::debug!(%error, "the signer did not take a worker");
         }
@@ -210,42 +204,8 @@ impl Shared {
 /// The next request, and the descriptor with it; `None` when the other end has gone, or says what we do not know.
 pub(super) fn receive(socket: &OwnedFd) -> std::io::Result<Option<(to_keeper::Request, Option<OwnedFd>)>> {
     // The spare one gets what the keeper got, and a number.
-    let mut packet = vec![0; PACKET_BYTES_MAX.saturating_add(64)];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let (len, whole) = loop {
-        let mut parts = [IoSliceMut::new(&mut packet)];
-        match rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            Err(Errno::CONNRESET) => return Ok(None),
-            received => {
-                let received = received?;
-                break (received.bytes, !received.flags.contains(ReturnFlags::TRUNC));
-            }
-        }
-    };
-    let descriptor = control.drain().find_map(|message| {
-        let RecvAncillaryMessage::ScmRights(mut descriptors) = message else { return None };
-        descriptors.next()
-    });
-    let packet = packet.get(..len).filter(|packet| whole && !packet.is_empty());
-    let request = packet.and_then(|packet| ToKeeper::decode(packet).ok()).and_then(|message| message.request);
+    let mut room = vec![0; PACKET_BYTES_MAX.saturating_add(64)];
+    let Some(Packet { bytes, descriptor }) = packet::receive(socket, &mut room)? else { return Ok(None) };
+    let request = bytes.and_then(|bytes| ToKeeper::decode(bytes).ok()).and_then(|message| message.request);
     Ok(request.map(|request| (request, descriptor)))
-}
-
-/// One packet with a descriptor.
-pub(super) fn send(
-    socket: &OwnedFd,
-    message: &impl prost::Message,
-    descriptor: BorrowedFd<'_>,
-) -> std::io::Result<()> {
-    let bytes = message.encode_to_vec();
-    let descriptors = [descriptor];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-        return Err(std::io::Error::other("no room for a descriptor"));
-    }
-    rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
 }

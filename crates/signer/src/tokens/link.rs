@@ -1,21 +1,17 @@
 //! The signer's end of the keeper's socket: starts the keeper, takes new workers from it, has it kill one.
 
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 use prost::Message as _;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, SocketFlags,
-    SocketType,
-};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use sealwright_proto::token_v1::{Keep, Kept, Kill, NewWorker, ToKeeper, Variable, to_keeper};
 
 use super::PACKET_BYTES_MAX;
 use super::config::Settings;
 use super::keeper::KEEPER_COMMAND;
+use super::packet::{self, Packet};
 use crate::error::Error;
 
 /// The keeper, from the signer's side.
@@ -99,31 +95,11 @@ impl Keeper {
     /// # Errors
     /// What the system says, and a message that is none.
     pub(super) fn next(&self) -> std::io::Result<Option<Fresh>> {
-        let mut bytes = [0; 64];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = loop {
-            let mut parts = [IoSliceMut::new(&mut bytes)];
-            match rustix::net::recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-                received => break received?,
-            }
-        };
-        if received.bytes == 0 {
+        let mut room = [0; 64];
+        let Some(Packet { bytes, descriptor }) = packet::receive(&self.socket, &mut room)? else {
             return Ok(None);
-        }
-        let is_whole = !received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-        // There may be room for more than one, and what was sent without being asked for is closed.
-        let mut descriptors: Vec<OwnedFd> = Vec::new();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(more) = message {
-                descriptors.extend(more);
-            }
-        }
-        let descriptor = descriptors.pop().filter(|_| descriptors.is_empty());
-        let packet = bytes.get(..received.bytes).filter(|_| is_whole);
-        let message = packet.and_then(|packet| NewWorker::decode(packet).ok());
+        };
+        let message = bytes.and_then(|bytes| NewWorker::decode(bytes).ok());
         let (Some(message), Some(descriptor)) = (message, descriptor) else {
             return Err(std::io::Error::other("the keeper sent no worker"));
         };

@@ -13,7 +13,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use sealwright_proto::token_v1::{StandBy, ToKeeper, to_keeper};
 
-use super::keeper::{KEEPER_COMMAND, Post, send};
+use super::keeper::{KEEPER_COMMAND, Post};
+use super::packet;
 use crate::error::Error;
 
 /// Between two signs of life.
@@ -185,7 +186,7 @@ fn started(stand_by: &StandBy, signer: BorrowedFd<'_>) -> std::io::Result<(Child
     drop(command);
     let told = Other::new(ours, Pid::from_child(&child)).and_then(|other| {
         let request = to_keeper::Request::StandBy(stand_by.clone());
-        send(&other.line, &ToKeeper { request: Some(request) }, signer)?;
+        packet::send(&other.line, &ToKeeper { request: Some(request) }, signer)?;
         Ok(other)
     });
     match told {
