@@ -9,6 +9,7 @@ use sealwright_proto::names::{KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::time::utc;
 use sealwright_store::KeyState;
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::registry::Facts;
@@ -28,6 +29,17 @@ pub struct Grants {
     pub administrator: bool,
     /// The keys it may see and sign with.
     pub keys: Keys,
+    /// What it may do with them over obs-sign's protocol, where a server speaks it.
+    pub obs: BTreeSet<ObsGrant>,
+}
+
+/// What obs-sign's protocol has and no other way of asking has. Public keys are told to whoever may see the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ObsGrant {
+    /// To have digests signed: with a key that was sealed for them, full power over what it can do.
+    Sign,
 }
 
 /// A set of keys by name. Names are never reused, so a name is one key for ever, also one that is made later.
@@ -41,12 +53,12 @@ pub enum Keys {
 
 impl Grants {
     /// Everything: the owner of an embedded store.
-    pub const OWNER: Self = Self { administrator: true, keys: Keys::All };
+    pub const OWNER: Self = Self { administrator: true, keys: Keys::All, obs: BTreeSet::new() };
 
     /// Signing with the keys of these names, and no more.
     #[must_use]
     pub const fn keys(names: BTreeSet<KeyName>) -> Self {
-        Self { administrator: false, keys: Keys::Names(names) }
+        Self { administrator: false, keys: Keys::Names(names), obs: BTreeSet::new() }
     }
 }
 
@@ -110,6 +122,11 @@ impl Principal {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it may do this over obs-sign's protocol.
+    pub(crate) fn may_over_obs(&self, grant: ObsGrant) -> bool {
+        self.grants.obs.contains(&grant)
     }
 
     /// The names of keys it may see; `None`: all.
@@ -179,6 +196,10 @@ impl Authorised {
 /// # Errors
 /// [`Code::PermissionDenied`], [`Code::KeyDisabled`], [`Code::KeyExpired`], [`Code::UsageNotAllowed`].
 pub fn decide(principal: &Principal, group: &Group, facts: &Facts, now_s: i64) -> Result<Authorised, Fault> {
+    if group.items.iter().any(|item| item.usage.is_bare()) && !principal.may_over_obs(ObsGrant::Sign) {
+        let message = format!("{} has no grant for signing bare digests", principal.name);
+        return Err(Fault::new(Code::PermissionDenied, message));
+    }
     decide_usages(principal, &group.key, group.items.iter().map(|item| item.usage), facts, now_s)
 }
 
@@ -314,7 +335,7 @@ mod tests {
 
     fn with(administrator: bool, names: &[&str]) -> Principal {
         let names = names.iter().map(|name| KeyName::parse(name).unwrap()).collect();
-        Principal::new("ci", Grants { administrator, keys: Keys::Names(names) }).unwrap()
+        Principal::new("ci", Grants { administrator, ..Grants::keys(names) }).unwrap()
     }
 
     #[test]
@@ -325,7 +346,7 @@ mod tests {
             code(&with(false, &["other", "Release", "releas"]), &facts()),
             Some(Code::PermissionDenied)
         );
-        let all = Principal::new("ci", Grants { administrator: false, keys: Keys::All }).unwrap();
+        let all = Principal::new("ci", Grants { administrator: false, ..Grants::OWNER }).unwrap();
         assert_eq!(decide(&all, &group(), &facts(), NOW_S).unwrap().decision(), "grant");
     }
 
