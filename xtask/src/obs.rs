@@ -46,7 +46,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if unlisted == 0 {
         return Ok(());
     }
-    Err(Error::Findings { count: unlisted, what: "replies differ and are not listed in fixtures/obs/differences.tsv" })
+    Err(Error::Findings {
+        count: unlisted,
+        what: "replies differ and are not listed in fixtures/obs/differences.tsv",
+    })
 }
 
 /// The rows of three cells below the head.

@@ -226,6 +226,21 @@ mod tests {
     }
 
     #[test]
+    fn a_client_known_by_an_address_is_looked_up_without_a_number_and_may_be_disabled() {
+        let clients = Clients::parse(FILE).unwrap();
+        let code = |name| clients.named(name).err().map(|fault| fault.code);
+        assert_eq!(code("build-7"), None);
+        assert_eq!(code("gone"), Some(Code::ClientRevoked));
+        assert_eq!(code("nobody"), Some(Code::UnknownClient));
+        assert!(clients.has("gone") && !clients.has("nobody"));
+        let text = "[[client]]\nname = \"a\"\nobs = [\"sign\"]\n[[client]]\nname = \"b\"";
+        let clients = Clients::parse(text).unwrap();
+        assert!(clients.named("a").unwrap().may_over_obs(ObsGrant::Sign));
+        assert!(!clients.named("b").unwrap().may_over_obs(ObsGrant::Sign));
+        assert!(Clients::parse("[[client]]\nname = \"a\"\nobs = [\"certify\"]").is_err());
+    }
+
+    #[test]
     fn no_client_at_all_is_a_table_in_which_nobody_is_known() {
         assert_eq!(code(&Clients::parse("").unwrap(), "build-7", "01"), Some(Code::UnknownClient));
     }

@@ -34,7 +34,7 @@ mod settings;
 mod sign;
 mod stream;
 
-pub use settings::{Mistake, Settings};
+pub use settings::{ALLOW_MAX, LISTENERS_MAX, Mistake, Settings};
 
 use rules::Rules;
 

@@ -265,8 +265,10 @@ pub fn administer(principal: &Principal) -> Result<Administrator, Fault> {
 #[cfg(test)]
 mod tests {
     use sealwright_crypto::algorithm::HashAlgorithm;
+    use sealwright_crypto::bare::{AnyDigest, Bare};
     use sealwright_crypto::digest::Hasher;
     use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+    use sealwright_crypto::openpgp::signature::DataKind;
     use sealwright_crypto::tbs::{Content, ToBeSigned};
     use sealwright_crypto::usage::{Purpose, Usage};
     use sealwright_proto::convert::group::{Artefact, Priority};
@@ -348,6 +350,27 @@ mod tests {
         );
         let all = Principal::new("ci", Grants { administrator: false, ..Grants::OWNER }).unwrap();
         assert_eq!(decide(&all, &group(), &facts(), NOW_S).unwrap().decision(), "grant");
+    }
+
+    #[test]
+    fn a_bare_digest_needs_a_grant_of_its_own_beside_that_for_the_key() {
+        let digest = AnyDigest::from_parts(8, &[7; 32]).unwrap();
+        let item = ToBeSigned::bare(Bare::new(digest, DataKind::Binary, 0).unwrap());
+        let bare = Group { items: vec![item], ..group() };
+        let facts = Facts { usages: vec![Usage::OpenPgp, Usage::ObsDigest], ..facts() };
+        let names = BTreeSet::from([KeyName::parse("release").unwrap()]);
+        let code = |grants, facts: &Facts| {
+            let principal = Principal::new("ci", grants).unwrap();
+            decide(&principal, &bare, facts, NOW_S).err().map(|fault| fault.code)
+        };
+        let without = Grants::keys(names.clone());
+        let with = Grants { obs: BTreeSet::from([ObsGrant::Sign]), ..without.clone() };
+        assert_eq!(code(without, &facts), Some(Code::PermissionDenied));
+        assert_eq!(code(with.clone(), &facts), None);
+        assert_eq!(code(Grants::OWNER, &facts), Some(Code::PermissionDenied));
+        let of_another = Facts { name: "other".to_owned(), ..facts.clone() };
+        assert_eq!(code(with.clone(), &of_another), Some(Code::PermissionDenied));
+        assert_eq!(code(with, &Facts { usages: vec![Usage::OpenPgp], ..facts }), Some(Code::UsageNotAllowed));
     }
 
     #[test]

@@ -78,7 +78,8 @@ fn a_key_that_was_not_sealed_for_digests_signs_none_and_sha1_is_apart() {
     assert!(text.contains("is not for the usage obs-digest"), "{text}");
     obs.import(KEYS[1].0, KEYS[1].1, &["--obs-digest", SEALED[1]]);
     assert_eq!(obs.ask(&sign(KEYS[1].0, 1).to_bytes())[..2], [0, 0]);
-    let digest = sealwright_obs::DigestArgument::new(Hash::Sha1, &[1; 20], sealwright_obs::Class::Binary, 1).unwrap();
+    let digest =
+        sealwright_obs::DigestArgument::new(Hash::Sha1, &[1; 20], sealwright_obs::Class::Binary, 1).unwrap();
     let text = obs.refusal(&Request::sign(KEYS[1].0, &[digest]).unwrap().to_bytes());
     assert!(text.contains("obs-digest-sha1"), "{text}");
     assert_eq!(obs.server.sql("SELECT count(*) FROM log"), ["1"]);
@@ -106,6 +107,6 @@ fn a_listener_without_a_list_a_list_of_everybody_and_unknown_clients_do_not_star
         append(&server, "server.toml", &format!("\n[obs]\n{table}\n"));
         let file = server.directory().join("server.toml");
         let file = file.to_str().unwrap();
-        server.run(&["serve", "--check-config", "--config", file]).failed_saying(&["[obs]", want]);
+        server.run(&["serve", "--check-config", "--config", file]).failed_saying(&["server.toml", want]);
     }
 }

@@ -80,7 +80,13 @@ impl Obs {
     pub(crate) fn signs(&self) {
         let reply = self.ask(&sign(RSA2048, 7).to_bytes());
         let reply = Reply::parse(&reply).unwrap();
-        assert_eq!(reply.results(Form::Old, 1).unwrap_or_else(|error| panic!("{error}\n{}", self.server.log())).len(), 1);
+        assert_eq!(
+            reply
+                .results(Form::Old, 1)
+                .unwrap_or_else(|error| panic!("{error}\n{}", self.server.log()))
+                .len(),
+            1
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_crypto::openpgp::armor;
 use sealwright_obs::packet::{self, probe_answer, version_3_len_max};
-use sealwright_obs::{Command, DigestArgument, Form, Refusal, Reply, Request, Verb};
+use sealwright_obs::{Command, DigestArgument, Form, Refusal, Reply, Request, Verb, framing};
 use sealwright_proto::names::{KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
 
@@ -61,15 +61,19 @@ pub(super) enum No {
 
 /// What a failure is called here: upstream's clients show it, and nothing more.
 fn text(fault: &Fault) -> String {
-    match fault.code {
-        Code::SignerGone => "signer unavailable, try again".to_owned(),
-        code if code.is_retryable() => format!("{}; try again", fault.message),
-        _ => fault.message.clone(),
+    if fault.code == Code::SignerGone {
+        return "signer unavailable, try again".to_owned();
     }
+    let again = if fault.code.is_retryable() { "; try again" } else { "" };
+    format!("{}{again}", fault.message)
 }
 
 /// The reply. `caller` says why nobody may ask from there, if so.
-pub(super) async fn to(inner: &Inner, caller: Result<Caller, Refusal>, request: Result<Request, Refusal>) -> Reply {
+pub(super) async fn to(
+    inner: &Inner,
+    caller: Result<Caller, Refusal>,
+    request: Result<Request, Refusal>,
+) -> Reply {
     match results(inner, caller, request).await {
         Ok(reply) => reply,
         Err(no) => {
@@ -130,7 +134,9 @@ impl Asked<'_> {
         let reference = KeyReference::Name(self.name.clone());
         let key = keys::describe(&self.inner.front.inner, self.principal, &reference).await;
         let key = key.map_err(|fault| self.hidden(fault))?;
-        let armored = armor::encode(armor::Kind::PublicKey, &key.material.certificate);
+        let certificate = framing::as_gpg(&key.material.certificate);
+        let certificate = certificate.map_err(|error| No::Fault(internal(&error)))?;
+        let armored = armor::encode(armor::Kind::PublicKey, &certificate);
         Ok(Reply::ok(self.form, &[armored])?)
     }
 
@@ -176,12 +182,10 @@ impl Asked<'_> {
 
     /// The same words whether there is no such key, or none for this client.
     fn hidden(&self, fault: Fault) -> No {
-        match fault.code {
-            Code::KeyNotFound | Code::PermissionDenied => {
-                Refusal::UnknownKey { user: self.name.as_str().to_owned() }.into()
-            }
-            _ => No::Fault(self.caller.reads(fault)),
+        if [Code::KeyNotFound, Code::PermissionDenied].contains(&fault.code) {
+            return Refusal::UnknownKey { user: self.name.as_str().to_owned() }.into();
         }
+        No::Fault(self.caller.reads(fault))
     }
 }
 
@@ -204,7 +208,11 @@ fn refused(inner: &Inner, no: &No) {
     match no {
         No::Fault(fault) => turned_away(front, fault),
         No::Answered(_) => (),
-        No::Refusal(_) | No::NotGranted { .. } | No::Rate { .. } | No::Digests { .. } | No::KeyVersion { .. } => {
+        No::Refusal(_)
+        | No::NotGranted { .. }
+        | No::Rate { .. }
+        | No::Digests { .. }
+        | No::KeyVersion { .. } => {
             let (span, reason) = (tracing::Span::current(), no.to_string());
             front.notices.refused(move |left_out| {
                 span.in_scope(|| tracing::info!(outcome = "refused", reason, left_out, "turned away"));

@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::Instrument as _;
 
-use super::{By, Inner, REQUEST_MAX, answer, stream};
+use super::{By, Inner, REPLY_MAX, REQUEST_MAX, answer, stream};
 use crate::authn::{Caller, Peer, Phase};
 use crate::metrics::{Closed, Handshake};
 use crate::service::Accepted;
@@ -78,7 +78,7 @@ impl Connection<'_> {
             biased;
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
             _ = &mut stay => return makes_room(inner, address),
-            request = stream::request(socket) => request,
+            request = stream::request(socket, REQUEST_MAX) => request,
         };
         let Some(request) = request else { return };
         // From here on it is we who are waited for.
@@ -95,7 +95,7 @@ impl Connection<'_> {
         tokio::select! {
             biased;
             _ = &mut stay => makes_room(inner, address),
-            sent = stream::reply(socket, &reply) => if let Err(error) = sent {
+            sent = stream::reply(socket, &reply, REPLY_MAX) => if let Err(error) = sent {
                 tracing::debug!(%address, %error, "a reply was not taken");
             },
         }
@@ -115,7 +115,11 @@ async fn answered(
     answer::to(inner, caller, request).instrument(span).await
 }
 
-async fn handshake(inner: &Inner, socket: TcpStream, address: SocketAddr) -> Option<(TlsStream<TcpStream>, Peer)> {
+async fn handshake(
+    inner: &Inner,
+    socket: TcpStream,
+    address: SocketAddr,
+) -> Option<(TlsStream<TcpStream>, Peer)> {
     let (plane, plane_number) = {
         let tables = inner.tables.load();
         (Arc::clone(&tables.plane), tables.plane_number)

@@ -22,7 +22,8 @@ pub(super) struct Rate {
 impl Rate {
     /// How long the client has to wait with so many digests, at so many a second; `None`: too long, and nothing is noted.
     pub(super) fn wait(&self, client: &str, digests: usize, per_s: u32, now: Instant) -> Option<Duration> {
-        let cost = Duration::from_secs(u64::try_from(digests).unwrap_or(u64::MAX)).checked_div(per_s.max(1))?;
+        let cost =
+            Duration::from_secs(u64::try_from(digests).unwrap_or(u64::MAX)).checked_div(per_s.max(1))?;
         let mut paid_until = self.paid_until.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = paid_until.get(client).copied().map_or(now, |paid| paid.max(now));
         let paid = begin.checked_add(cost)?;

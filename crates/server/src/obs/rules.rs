@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn a_user_is_the_key_of_its_alias_or_of_its_name_and_of_nothing_like_it() {
         let rules = rules("user = \"home\"\naliases = { \"old name\" = \"new\", \"home\" = \"release\" }");
-        let key = |user: &str| rules.key(user).map_or_else(|refusal| refusal.to_string(), |key| key.to_string());
+        let key =
+            |user: &str| rules.key(user).map_or_else(|refusal| refusal.to_string(), |key| key.to_string());
         assert_eq!(key("alice#project@copr.example.org"), "alice#project@copr.example.org");
         assert_eq!(key("old name"), "new");
         assert_eq!(key(""), "release");
@@ -105,6 +106,9 @@ mod tests {
     #[test]
     fn a_fingerprint_is_no_user() {
         let fingerprint = "11f89654d23205fe9f9ce941a5b9a4c9e37025c8";
-        assert_eq!(rules_of_nothing().key(fingerprint).unwrap_err().to_string(), format!("unknown key: {fingerprint}"));
+        assert_eq!(
+            rules_of_nothing().key(fingerprint).unwrap_err().to_string(),
+            format!("unknown key: {fingerprint}")
+        );
     }
 }

@@ -108,7 +108,9 @@ impl Mistake {
             }
             Self::Everybody { .. } => "Name the hosts that may ask, or their networks.",
             Self::Allowed => "Name networks instead of hosts.",
-            Self::UnknownClient { .. } => "Add the client to clients.toml first: `sealwright init --client NAME --key KEY`.",
+            Self::UnknownClient { .. } => {
+                "Add the client to clients.toml first: `sealwright init --client NAME --key KEY`."
+            }
             Self::Zero { .. } => "Set at least 1, or leave it out for its default.",
         }
     }
@@ -162,7 +164,9 @@ impl Settings {
     /// Whether `next` listens where this does, with as much room: what a reload cannot change.
     #[must_use]
     pub fn has_sockets_of(&self, next: &Self) -> bool {
-        let sockets = |of: &Self| (of.listen.clone(), of.listen_tls.clone(), of.connections, of.connections_per_address);
+        let sockets = |of: &Self| {
+            (of.listen.clone(), of.listen_tls.clone(), of.connections, of.connections_per_address)
+        };
         sockets(self) == sockets(next)
     }
 }
@@ -197,14 +201,23 @@ mod tests {
         for (text, want) in [
             ("", "listens nowhere"),
             ("listen = [\"127.0.0.1:5167\"]", "nobody may ask"),
-            ("listen_tls = [\"[::]:5168\"]\nallow = [{ from = \"127.0.0.1\", client = \"copr\" }]", "allow without listen"),
-            ("listen = [\"0.0.0.0:5167\"]\nallow = [{ from = \"0.0.0.0/0\", client = \"copr\" }]", "everybody is the client copr"),
+            (
+                "listen_tls = [\"[::]:5168\"]\nallow = [{ from = \"127.0.0.1\", client = \"copr\" }]",
+                "allow without listen",
+            ),
+            (
+                "listen = [\"0.0.0.0:5167\"]\nallow = [{ from = \"0.0.0.0/0\", client = \"copr\" }]",
+                "everybody is the client copr",
+            ),
             ("listen = [\"0.0.0.0:5167\"]\nallow = [{ from = \"::/0\", client = \"copr\" }]", "everybody"),
         ] {
             assert!(mistake(text).is_some_and(|found| found.contains(want)), "{text}: {:?}", mistake(text));
         }
         for name in ["digests_per_s", "connections", "connections_per_address"] {
-            assert_eq!(mistake(&format!("{GOOD}\n{name} = 0")), Some(format!("{name} = 0 would serve nobody")));
+            assert_eq!(
+                mistake(&format!("{GOOD}\n{name} = 0")),
+                Some(format!("{name} = 0 would serve nobody"))
+            );
         }
     }
 
