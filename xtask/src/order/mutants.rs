@@ -175,8 +175,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a file is not compared again before its signature lies beside it",
-        file: "crates/client/src/apply/sidecar.rs",
-        text: "        staged.source.check_unchanged()?;\n",
+        file: "crates/client/src/apply/sidecar/commit.rs",
+        text: "        self.source.check_unchanged()?;\n",
         replacement: "",
         tests: Tests::Order,
     },
@@ -211,7 +211,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the undo record is not synced",
         file: JOURNAL,
-        text: "        rustix::fs::fsync(&journal.file).map_err(|error| write(error.into()))?;\n",
+        text: "            rustix::fs::fsync(&*file).map_err(|error| write(error.into()))?;\n",
         replacement: "",
         tests: Tests::Order,
     },

@@ -1,6 +1,7 @@
 //! Small file systems of known kinds for tests, in files mounted by the loop device. Only root can mount: for
 //! anybody else there is none, and the test says so.
 
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,7 +66,7 @@ impl Disk {
         // What was removed is free late on some file systems: it must not come back after this.
         let folder = std::fs::File::open(self.path()).unwrap();
         rustix::fs::syncfs(&folder).unwrap();
-        let file = std::fs::File::create(filler).unwrap();
+        let mut file = std::fs::File::create(filler).unwrap();
         let mut len = 0;
         for chunk in [16 << 20, 1 << 20, 64 << 10, 4 << 10] {
             loop {
@@ -78,6 +79,11 @@ impl Disk {
                 }
                 len += chunk;
             }
+        }
+        // Reserving can end a little early.
+        if free == 0 {
+            file.seek(SeekFrom::End(0)).unwrap();
+            while file.write_all(&[0; 4096]).is_ok() {}
         }
     }
 }
