@@ -116,12 +116,11 @@ impl Model {
                 (id, Some(response)) => {
                     let at = ASKED.iter().position(|asked| *asked == id);
                     if let Some(answer) = at.map(|at| &mut self.answers[at]) {
-                        answer.get_or_insert(match response {
-                            Response::Failure(failure) => Err(code(failure.kind())),
-                            response @ (Response::Started(_) | Response::Signature(_) | Response::Key(_)) => {
-                                Ok(response)
-                            }
-                        });
+                        let failed = match &response {
+                            Response::Failure(failure) => Some(code(failure.kind())),
+                            Response::Started(_) | Response::Signature(_) | Response::Key(_) => None,
+                        };
+                        answer.get_or_insert(failed.map_or(Ok(response), Err));
                     }
                 }
                 (_, None) => {}

@@ -7,7 +7,7 @@ use crate::choices::Choices;
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Choices::new(data);
-    if input.byte().is_multiple_of(2) {
+    if !input.flag() {
         read(input.rest());
     } else {
         written(&mut input);

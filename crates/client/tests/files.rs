@@ -136,6 +136,30 @@ fn a_directory_that_becomes_a_link_after_the_listing_is_not_followed() {
 }
 
 #[test]
+fn a_name_through_a_linked_directory_stands_for_the_file_in_the_real_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let real_dir = dir.path().canonicalize().unwrap().join("real");
+    fs::create_dir(&real_dir).unwrap();
+    let real = real_dir.join("a.rpm");
+    fs::write(&real, b"content").unwrap();
+    let linked_dir = dir.path().join("linked");
+    symlink(&real_dir, &linked_dir).unwrap();
+    let link = dir.path().join("link.rpm");
+    symlink(&real, &link).unwrap();
+    let through =
+        [linked_dir.join("a.rpm"), linked_dir.join("../real/a.rpm"), real_dir.join("./a.rpm"), link];
+    for path in &through {
+        assert_eq!(SourceFile::open(&named(path)).unwrap().path(), real, "{}", path.display());
+    }
+    let listing = source::list(&through, Directories::Walk);
+    assert_eq!((listing.len(), listing.repeated.len()), (1, 3));
+    // Only a directory may have a slash behind it.
+    let mut slash = real.into_os_string();
+    slash.push("/");
+    assert!(SourceFile::open(&named(Path::new(&slash))).is_err());
+}
+
+#[test]
 fn names_of_one_inode_are_one_group_and_a_name_given_twice_is_taken_once() {
     let dir = tempfile::tempdir().unwrap();
     let first = file(&dir, "a.rpm", b"x");

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use sqlx::SqlitePool;
 
+mod copier;
 pub mod error;
 pub mod intents;
 pub mod keys;

@@ -11,6 +11,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection, SqlitePool};
 
+use crate::copier;
 use crate::error::{Doing as _, Error};
 
 /// The schema, embedded. A number is never reused and a released file never edited.
@@ -78,7 +79,11 @@ fn options(path: &Path) -> SqliteConnectOptions {
 /// No look for the key of each log entry: the transaction that appends has looked, and keys are never deleted. A look is for
 /// each entry a place in an index of all keys.
 fn writer_options(path: &Path) -> SqliteConnectOptions {
-    options(path).foreign_keys(false).journal_mode(SqliteJournalMode::Wal).pragma("cache_size", WRITER_CACHE)
+    options(path)
+        .foreign_keys(false)
+        .journal_mode(SqliteJournalMode::Wal)
+        .pragma("cache_size", WRITER_CACHE)
+        .pragma("wal_autocheckpoint", copier::PAGES_MAX)
 }
 
 fn path_error(doing: &'static str, path: &Path, source: std::io::Error) -> Error {

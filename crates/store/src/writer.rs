@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{SqliteConnection, SqlitePool};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::copier::Copier;
 use crate::error::{Doing as _, Error};
 use crate::times::Times;
 use crate::transaction::{Ended, Transaction, Way};
@@ -72,8 +73,10 @@ type Place = (SqlitePool, Times);
 async fn run(place: Place, mut queue: mpsc::Receiver<Box<dyn Job>>, commits: Arc<AtomicU64>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     let mut reported = Reported::default();
+    let mut copier = Copier::start(&place.0.connect_options());
     while queue.recv_many(&mut batch, BATCH_MAX).await > 0 {
         gather(&mut queue, &mut batch).await;
+        let works = batch.len();
         let committed = commit(&place, &mut batch).await;
         if committed.is_ok() {
             commits.fetch_add(1, Ordering::Relaxed);
@@ -82,7 +85,9 @@ async fn run(place: Place, mut queue: mpsc::Receiver<Box<dyn Job>>, commits: Arc
         for job in batch.drain(..) {
             job.answer(committed.clone());
         }
+        copier.committed(works);
     }
+    copier.end().await;
     place.0.close().await;
 }
 

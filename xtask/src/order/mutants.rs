@@ -218,8 +218,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the name of the undo record is not synced",
         file: JOURNAL,
-        text: "        rustix::fs::fsync(&self.fd).map_err(|error| write(error.into()))?;\n",
-        replacement: "",
+        text: "        journal.name = name;\n        rustix::fs::fsync(&self.fd).map_err(|error| write(error.into()))?;\n",
+        replacement: "        journal.name = name;\n",
         tests: Tests::Order,
     },
     Mutant {

@@ -10,6 +10,7 @@ use super::{home_with_token, is_accepted, root};
 #[test]
 fn a_mistake_in_the_entry_of_a_token_closes_that_token_alone_and_is_said_with_file_line_and_cure() {
     let (home, hsm) = home_with_token("");
+    hsm.add_rsa("another", "02");
     home.import(ED25519.name, &ED25519.secret());
     home.ok(&["key", "import", "k", "--token", "hsm1", "--object", "signer"]);
     let second = hsm.entry("").replace("hsm1\"", "hsm2\"");
@@ -31,7 +32,7 @@ fn a_mistake_in_the_entry_of_a_token_closes_that_token_alone_and_is_said_with_fi
         assert!(failed.to_string().contains(said), "{said}: {failed}");
     }
     is_accepted(&home, ED25519.name, "software");
-    home.ok(&["key", "import", "other", "--token", "hsm2", "--object", "signer"]);
+    home.ok(&["key", "import", "other", "--token", "hsm2", "--object", "another"]);
     install(&hsm.entry(""));
     is_accepted(&home, "k", "text");
 }

@@ -19,6 +19,9 @@ use super::{gone, other_answer, silent, too_late};
 /// Frames that wait to be written; the queue in front of them does the batching.
 const FRAMES_QUEUED_MAX: usize = 8;
 
+/// Memory that is there for the body of a frame before any of it has come: an answer of 64 RSA-4096 signatures fits.
+const BODY_BYTES_FIRST: usize = 64 << 10;
+
 /// How long the signer may take to say that it is ready: it opens its keys and tests each algorithm once.
 const READY_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -284,7 +287,7 @@ async fn read_one(socket: &mut OwnedReadHalf) -> Result<Option<wire::FromSigner>
         Err(error) => return Err(frame::Error::Io(error)),
     }
     let len = frame::body_len(header)?;
-    let mut body = Vec::new();
+    let mut body = Vec::with_capacity(len.min(BODY_BYTES_FIRST));
     // Memory grows with the bytes that arrive, not with the length that is claimed.
     let limit = u64::try_from(len).unwrap_or(u64::MAX);
     socket.take(limit).read_to_end(&mut body).await.map_err(frame::Error::Io)?;

@@ -48,9 +48,9 @@ const BATCH_US: u64 = 5_000;
 /// Batches of priority batch with our processors: one is worked on, and the next is there when it is done.
 const MASS_BATCHES: usize = 2;
 
-/// Microseconds of work in one of those, for each processor: 16 RSA-4096 operations. What is answered together shares
+/// Microseconds of work in one of those, for each processor: 32 RSA-4096 operations. What is answered together shares
 /// one frame, and two commits of the store, which take as much as a fifth of such an operation.
-const MASS_BATCH_US: u64 = 80_000;
+const MASS_BATCH_US: u64 = 160_000;
 
 /// The part of the time that the signer gives to batch work while both kinds wait (`crates/signer/src/ipc/queue.rs`).
 const BATCH_SHARE: u64 = 8;

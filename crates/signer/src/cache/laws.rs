@@ -249,12 +249,16 @@ fn r11_a_hundred_thousand_uses_open_a_key_once() {
     }
 }
 
+/// The guard is in debug builds.
+#[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "a lock of the cache is held")]
 fn r13_opening_a_key_under_a_lock_is_found() {
     sync::Mutex::new(()).with(|()| sync::assert_no_lock_is_held());
 }
 
+/// The guard is in debug builds.
+#[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "a lock of the cache is taken inside another")]
 fn r13_a_lock_inside_another_is_found() {

@@ -172,7 +172,7 @@ fn what_waits_is_bounded_and_a_newcomer_finds_a_place() {
 #[test]
 fn what_is_with_the_signer_is_bounded_by_time() {
     let algorithms = [RSA, KeyAlgorithm::Rsa(2048), KeyAlgorithm::Rsa(8192), KeyAlgorithm::Ed25519];
-    let items = [(1, 32), (8, 256), (1, 4), (250, ITEMS_PER_BATCH_MAX)];
+    let items = [(1, 64), (8, 512), (1, 8), (250, ITEMS_PER_BATCH_MAX)];
     for (algorithm, (interactive, batch)) in algorithms.into_iter().zip(items) {
         let (mut schedule, now) = self::schedule();
         for _ in 0..300 {
@@ -193,8 +193,8 @@ fn what_is_with_the_signer_is_bounded_by_time() {
 #[test]
 fn a_large_group_crosses_in_parts_and_all_of_it_once() {
     let (mut schedule, now) = schedule();
-    let large = put(&mut schedule, &ask("a", 70, now), now);
-    for (first, items) in [(0, 32), (32, 32), (64, 6)] {
+    let large = put(&mut schedule, &ask("a", 140, now), now);
+    for (first, items) in [(0, 64), (64, 64), (128, 12)] {
         let Outgoing { parts, place } = schedule.next(SOFTWARE, now).outgoing.unwrap();
         assert_eq!(parts, [Part { group: large, first, items }]);
         schedule.done(&place, None, now);
@@ -264,7 +264,7 @@ fn a_group_whose_time_is_over_leaves_without_an_operation() {
 fn what_is_withdrawn_is_not_sent_and_its_place_is_free() {
     let (mut schedule, now) = schedule();
     let (gone, begun) =
-        (put(&mut schedule, &ask("a", 2, now), now), put(&mut schedule, &ask("b", 50, now), now));
+        (put(&mut schedule, &ask("a", 2, now), now), put(&mut schedule, &ask("b", 100, now), now));
     let kept = schedule.admit(&ask("a", 1, now), now).unwrap();
     assert!(!schedule.has_begun(gone) && schedule.withdraw(gone));
     let first = schedule.next(SOFTWARE, now).outgoing.unwrap();
