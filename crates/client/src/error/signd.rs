@@ -44,7 +44,9 @@ impl SigndFault {
     pub(super) const fn blame(&self) -> Blame {
         match self {
             Self::Unreached { .. } => Blame::Operator,
-            Self::Answer { source: sealwright_obs::Error::Refused { .. } } | Self::Key { .. } => Blame::Caller,
+            Self::Answer { source: sealwright_obs::Error::Refused { .. } } | Self::Key { .. } => {
+                Blame::Caller
+            }
             Self::Answer { .. } => Blame::Operator,
         }
     }
@@ -53,10 +55,9 @@ impl SigndFault {
     pub(super) const fn passes(&self) -> bool {
         match self {
             Self::Unreached { why, .. } => why.passes(),
-            Self::Answer { source } => matches!(
-                source,
-                sealwright_obs::Error::EmptyReply | sealwright_obs::Error::ReplySize { .. }
-            ),
+            Self::Answer { source } => {
+                matches!(source, sealwright_obs::Error::EmptyReply | sealwright_obs::Error::ReplySize { .. })
+            }
             Self::Key { .. } => false,
         }
     }
@@ -75,7 +76,9 @@ impl SigndFault {
             }
             Self::Unreached { .. } => "Check `server:`, `port:` and `proto:` in sign.conf.",
             Self::Answer { source: sealwright_obs::Error::Refused { .. } } => "See the log of signd.",
-            Self::Answer { .. } => "Nothing was written. Try again; if it stays, check what answers on that port.",
+            Self::Answer { .. } => {
+                "Nothing was written. Try again; if it stays, check what answers on that port."
+            }
             Self::Key { .. } => "Use another key: -u USER.",
         }
     }

@@ -179,7 +179,8 @@ mod tests {
         assert_eq!(of(&["/bin/sign", "-p"]), rest);
         assert_eq!(of(&["sign", "-p"]), rest);
         assert_eq!(of(&["sealwright", "obs-sign", "-p"]), rest);
-        for other in [&["sealwright", "sign", "-p"][..], &["signd", "-p"], &["sealwright"], &["design"], &[]] {
+        for other in [&["sealwright", "sign", "-p"][..], &["signd", "-p"], &["sealwright"], &["design"], &[]]
+        {
             assert_eq!(of(other), None, "{other:?}");
         }
     }

@@ -108,10 +108,7 @@ async fn signer(call: &Call<'_>, opened: &Opened, how: How, files: usize) -> Res
         }
     };
     let signer = signer.map_err(|error| keys::refused(call.user, &error))?;
-    keys::demand(
-        call.words.algorithm.as_deref(),
-        KeyAlgorithm::from_name(&signer.key().algorithm).ok(),
-    )?;
+    keys::demand(call.words.algorithm.as_deref(), KeyAlgorithm::from_name(&signer.key().algorithm).ok())?;
     Ok(signer)
 }
 
@@ -163,7 +160,8 @@ async fn sign_stdin(call: &Call<'_>, opened: &Opened, how: How, stop: &Stop) -> 
 
 /// A package cannot be signed while it passes: it is kept in a file without a name for others.
 async fn sign_package_of_stdin(call: &Call<'_>, opened: &Opened, stop: &Stop) -> Result<Exit, Failure> {
-    let failed = |error: std::io::Error| Failure::failed(format!("{STDIN}: {error}"), "Name the file instead.");
+    let failed =
+        |error: std::io::Error| Failure::failed(format!("{STDIN}: {error}"), "Name the file instead.");
     let mut kept = tempfile::Builder::new().prefix(".sealwright-").tempfile().map_err(failed)?;
     std::io::copy(&mut std::io::stdin().lock(), kept.as_file_mut()).map_err(failed)?;
     let signer = Arc::new(signer(call, opened, How::Rpm, 1).await?);
@@ -211,7 +209,9 @@ pub(super) async fn strip(words: &Words) -> Result<Exit, Failure> {
     let mut done = Vec::new();
     let take = |report: Option<_>| done.extend(report);
     batch::each(listing.groups, batch::hash_threads(), &stop, work, |_, _| None, take).await;
-    if done.len() < words.files.len().saturating_sub(listing.failed.len()).saturating_sub(listing.repeated.len()) {
+    if done.len()
+        < words.files.len().saturating_sub(listing.failed.len()).saturating_sub(listing.repeated.len())
+    {
         terminal::err("Stopped. Run the same command again to go on.");
         exit = Exit::Failed;
     }
@@ -280,7 +280,8 @@ impl Printer {
         match error {
             Error::Stopped => self.stopped = true,
             Error::NotApplied { source, .. } if !self.has_log => {
-                let what = format!("{}: signed, not applied: {}", shown(path), Failure::chain(source.as_ref()));
+                let what =
+                    format!("{}: signed, not applied: {}", shown(path), Failure::chain(source.as_ref()));
                 terminal::err(&terminal::safe(&what));
                 terminal::err(&format!("    {}", error.advice()));
             }
