@@ -116,8 +116,8 @@ pub(super) fn encrypt(recipient: &Component, body: &[u8]) -> Result<Vec<u8>, Fau
 
 /// The encrypted session key, and the encrypted data without its version.
 fn parse(recipient: &Component, message: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (SESSION_KEY, session, rest) = take_packet(message)? else { return None };
-    let (ENCRYPTED, data, &[]) = take_packet(rest)? else { return None };
+    let Packet { tag: SESSION_KEY, body: session, rest } = take_packet(message)? else { return None };
+    let Packet { tag: ENCRYPTED, body: data, rest: &[] } = take_packet(rest)? else { return None };
     let [3, session @ ..] = session.as_slice() else { return None };
     let (key_id, session) = session.split_first_chunk::<8>()?;
     let is_for_us = *key_id == recipient.public().fingerprint().key_id() || *key_id == [0; 8];
@@ -195,7 +195,7 @@ fn checked(plain: &[u8]) -> Option<&[u8]> {
 fn secret_key(content: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let mut content = Zeroizing::new(content.to_vec());
     for _ in 0..NESTED_MAX {
-        let (tag, body, _) = take_packet(&content)?;
+        let Packet { tag, body, .. } = take_packet(&content)?;
         let inner = match tag {
             SECRET_KEY => return Some(body),
             COMPRESSED => decompress(&body)?,
@@ -225,9 +225,16 @@ fn decompress(body: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     (out.len() < limit).then_some(out)
 }
 
+/// One packet, and what follows it.
+struct Packet<'a> {
+    tag: u8,
+    body: Zeroizing<Vec<u8>>,
+    rest: &'a [u8],
+}
+
 /// Tag and body of the first packet, in either format and in parts (section 4.2), and what follows. In the old format a packet may
 /// go on to the end.
-fn take_packet(bytes: &[u8]) -> Option<(u8, Zeroizing<Vec<u8>>, &[u8])> {
+fn take_packet(bytes: &[u8]) -> Option<Packet<'_>> {
     let (&first, rest) = bytes.split_first()?;
     let (tag, body, rest) = match first {
         0xc0.. => {
@@ -248,7 +255,7 @@ fn take_packet(bytes: &[u8]) -> Option<(u8, Zeroizing<Vec<u8>>, &[u8])> {
         }
         _ => return None,
     };
-    Some((tag, body, rest))
+    Some(Packet { tag, body, rest })
 }
 
 fn long_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
@@ -299,14 +306,14 @@ mod tests {
             (&[0xc5, 255, 0, 0, 0, 2, 7, 8, 9], 5, &[7, 8]),
             (&[0xd2, 0xe1, 7, 8, 0xe0, 5, 1, 6, 9], 18, &[7, 8, 5, 6]),
         ] {
-            let (read_tag, read, rest) = take_packet(bytes).unwrap();
-            assert_eq!((read_tag, read.as_slice(), rest), (tag, body, &[9][..]));
+            let read = take_packet(bytes).unwrap();
+            assert_eq!((read.tag, read.body.as_slice(), read.rest), (tag, body, &[9][..]));
             for len in 0..bytes.len() - 1 {
                 assert!(take_packet(&bytes[..len]).is_none(), "{bytes:?} {len}");
             }
         }
-        let (tag, body, rest) = take_packet(&[0x97, 7, 8, 9]).unwrap();
-        assert_eq!((tag, body.as_slice(), rest), (5, &[7, 8, 9][..], &[][..]));
+        let read = take_packet(&[0x97, 7, 8, 9]).unwrap();
+        assert_eq!((read.tag, read.body.as_slice(), read.rest), (5, &[7, 8, 9][..], &[][..]));
         assert!(take_packet(&[0x14, 2, 7, 8]).is_none());
     }
 

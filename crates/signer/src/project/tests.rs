@@ -37,8 +37,8 @@ fn opened(stored: &StoredComponent) -> Component {
 /// `files/P`, as `sign -g` wrote it.
 fn message() -> Vec<u8> {
     let text = String::from_utf8(fixture("files/P")).unwrap();
-    let digits = text.trim_end();
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+    let pairs = text.trim_end().as_bytes().chunks(2).map(|pair| core::str::from_utf8(pair).unwrap());
+    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
 fn made(algorithm: KeyAlgorithm, created: u32) -> StoredComponent {
