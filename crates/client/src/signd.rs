@@ -90,7 +90,11 @@ impl Signd {
     ///
     /// # Errors
     /// [`Error::Signd`]; a certificate that cannot be read.
-    pub async fn certificate(&self, user: &str, hash: HashAlgorithm) -> Result<(Certificate, Fingerprint), Error> {
+    pub async fn certificate(
+        &self,
+        user: &str,
+        hash: HashAlgorithm,
+    ) -> Result<(Certificate, Fingerprint), Error> {
         let sent = self.public_key(user, hash).await?;
         let bad = |source| Error::BadAnswerBytes { what: "public key", source };
         let certificate = Certificate::parse(&armor::decode_or_binary(&sent).map_err(bad)?).map_err(bad)?;
@@ -114,7 +118,8 @@ impl Signd {
     ) -> Result<Fingerprint, Error> {
         let request = Request::sign(user, &[DigestArgument::probe(hash_of(hash)?)]).map_err(wrong)?;
         let results = self.results(&request, 1).await?;
-        let answer = SignaturePacket::parse(results.first().map(Vec::as_slice).unwrap_or_default()).map_err(wrong)?;
+        let answer =
+            SignaturePacket::parse(results.first().map(Vec::as_slice).unwrap_or_default()).map_err(wrong)?;
         let issuer = certificate.find_by_key_id(answer.issuer).map(Component::fingerprint);
         issuer.filter(|issuer| fit.contains(issuer)).ok_or_else(|| {
             let why = "it signs with a component that is not in its public key, or cannot sign".to_owned();
@@ -167,7 +172,8 @@ impl Signd {
 
     /// So many results, or why not.
     async fn results(&self, request: &Request, expected: usize) -> Result<Vec<Vec<u8>>, Error> {
-        let _place = self.places.acquire().await.map_err(|_| Error::Internal("the way to signd was closed"))?;
+        let _place =
+            self.places.acquire().await.map_err(|_| Error::Internal("the way to signd was closed"))?;
         let reply = Reply::parse(&self.peer.exchange(&request.to_bytes()).await?).map_err(wrong)?;
         let results = reply.results(request.form(), expected).map_err(wrong)?;
         let text = reply.text();
@@ -188,7 +194,8 @@ impl KeyOfSignd {
             SigningTime::Now => u32::try_from(now()).unwrap_or(u32::MAX),
             SigningTime::Claimed(time) => time,
         };
-        let asked: Vec<Asked> = group.items.iter().map(|item| self.asked(item, created)).collect::<Result<_, _>>()?;
+        let asked: Vec<Asked> =
+            group.items.iter().map(|item| self.asked(item, created)).collect::<Result<_, _>>()?;
         let arguments: Vec<DigestArgument> = asked.iter().map(|asked| asked.argument.clone()).collect();
         let request = Request::sign(&self.user, &arguments).map_err(wrong)?;
         let bytes = request.to_bytes().len();

@@ -34,9 +34,10 @@ pub enum SigndFault {
 
 /// The refusal alone: nothing before it, since clients look for it at the beginning of a line.
 fn answer_text(error: &sealwright_obs::Error) -> String {
-    match error {
-        sealwright_obs::Error::Refused { .. } => error.to_string(),
-        other => format!("signd: {other}"),
+    if matches!(error, sealwright_obs::Error::Refused { .. }) {
+        error.to_string()
+    } else {
+        format!("signd: {error}")
     }
 }
 
@@ -44,7 +45,9 @@ impl SigndFault {
     pub(super) const fn blame(&self) -> Blame {
         match self {
             Self::Unreached { .. } => Blame::Operator,
-            Self::Answer { source: sealwright_obs::Error::Refused { .. } } | Self::Key { .. } => Blame::Caller,
+            Self::Answer { source: sealwright_obs::Error::Refused { .. } } | Self::Key { .. } => {
+                Blame::Caller
+            }
             Self::Answer { .. } => Blame::Operator,
         }
     }
@@ -53,10 +56,9 @@ impl SigndFault {
     pub(super) const fn passes(&self) -> bool {
         match self {
             Self::Unreached { why, .. } => why.passes(),
-            Self::Answer { source } => matches!(
-                source,
-                sealwright_obs::Error::EmptyReply | sealwright_obs::Error::ReplySize { .. }
-            ),
+            Self::Answer { source } => {
+                matches!(source, sealwright_obs::Error::EmptyReply | sealwright_obs::Error::ReplySize { .. })
+            }
             Self::Key { .. } => false,
         }
     }
@@ -75,7 +77,9 @@ impl SigndFault {
             }
             Self::Unreached { .. } => "Check `server:`, `port:` and `proto:` in sign.conf.",
             Self::Answer { source: sealwright_obs::Error::Refused { .. } } => "See the log of signd.",
-            Self::Answer { .. } => "Nothing was written. Try again; if it stays, check what answers on that port.",
+            Self::Answer { .. } => {
+                "Nothing was written. Try again; if it stays, check what answers on that port."
+            }
             Self::Key { .. } => "Use another key: -u USER.",
         }
     }

@@ -71,7 +71,10 @@ impl Checksums {
 }
 
 fn unusable(path: &Path, error: &Error) -> Failure {
-    Failure::failed(format!("-S: {}: {error}", shown(path)), "Check the file of -S, then run the same command again.")
+    Failure::failed(
+        format!("-S: {}: {error}", shown(path)),
+        "Check the file of -S, then run the same command again.",
+    )
 }
 
 fn line(mut package: impl Read) -> Result<String, Error> {

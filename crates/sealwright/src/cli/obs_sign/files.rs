@@ -17,7 +17,7 @@ use sealwright_client::strip::{Stripped, strip as strip_file};
 use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_formats::cleartext::CLEARTEXT_OUTPUT;
 use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
-use sealwright_formats::options::{FormatOptions, IfSigned, OptionSpec, SignOptions};
+use sealwright_formats::options::{FormatOptions, IfSigned, OptionSpec, Repeat, SignOptions};
 use sealwright_formats::rpm::RPM_SIGNATURE;
 
 use super::checksums::Checksums;
@@ -108,10 +108,7 @@ async fn signer(call: &Call<'_>, opened: &Opened, how: How, files: usize) -> Res
         }
     };
     let signer = signer.map_err(|error| keys::refused(call.user, &error))?;
-    keys::demand(
-        call.words.algorithm.as_deref(),
-        KeyAlgorithm::from_name(&signer.key().algorithm).ok(),
-    )?;
+    keys::demand(call.words.algorithm.as_deref(), KeyAlgorithm::from_name(&signer.key().algorithm).ok())?;
     Ok(signer)
 }
 
@@ -139,7 +136,14 @@ fn request(call: &Call<'_>, how: How, files: usize) -> Result<Request, Failure> 
     };
     let if_signed = if call.words.keep_signed { IfSigned::Skip } else { IfSigned::Replace };
     Ok(Request {
-        options: SignOptions { hash: call.hash, if_signed, format, ..SignOptions::default() },
+        // What was asked for is made, whatever is there.
+        options: SignOptions {
+            hash: call.hash,
+            if_signed,
+            repeat: Repeat::Force,
+            format,
+            ..SignOptions::default()
+        },
         format: Some(name),
         salt: false,
         effect: Effect::Write,
@@ -163,7 +167,8 @@ async fn sign_stdin(call: &Call<'_>, opened: &Opened, how: How, stop: &Stop) -> 
 
 /// A package cannot be signed while it passes: it is kept in a file without a name for others.
 async fn sign_package_of_stdin(call: &Call<'_>, opened: &Opened, stop: &Stop) -> Result<Exit, Failure> {
-    let failed = |error: std::io::Error| Failure::failed(format!("{STDIN}: {error}"), "Name the file instead.");
+    let failed =
+        |error: std::io::Error| Failure::failed(format!("{STDIN}: {error}"), "Name the file instead.");
     let mut kept = tempfile::Builder::new().prefix(".sealwright-").tempfile().map_err(failed)?;
     std::io::copy(&mut std::io::stdin().lock(), kept.as_file_mut()).map_err(failed)?;
     let signer = Arc::new(signer(call, opened, How::Rpm, 1).await?);
@@ -211,7 +216,9 @@ pub(super) async fn strip(words: &Words) -> Result<Exit, Failure> {
     let mut done = Vec::new();
     let take = |report: Option<_>| done.extend(report);
     batch::each(listing.groups, batch::hash_threads(), &stop, work, |_, _| None, take).await;
-    if done.len() < words.files.len().saturating_sub(listing.failed.len()).saturating_sub(listing.repeated.len()) {
+    if done.len()
+        < words.files.len().saturating_sub(listing.failed.len()).saturating_sub(listing.repeated.len())
+    {
         terminal::err("Stopped. Run the same command again to go on.");
         exit = Exit::Failed;
     }
@@ -277,14 +284,14 @@ impl Printer {
 
     fn not_signed(&mut self, path: &Path, error: &Error) {
         self.failed = true;
-        match error {
-            Error::Stopped => self.stopped = true,
-            Error::NotApplied { source, .. } if !self.has_log => {
-                let what = format!("{}: signed, not applied: {}", shown(path), Failure::chain(source.as_ref()));
-                terminal::err(&terminal::safe(&what));
-                terminal::err(&format!("    {}", error.advice()));
-            }
-            other => failed(path, other),
+        if matches!(error, Error::Stopped) {
+            self.stopped = true;
+        } else if let (Error::NotApplied { source, .. }, false) = (error, self.has_log) {
+            let why = Failure::chain(source.as_ref());
+            terminal::err(&terminal::safe(&format!("{}: signed, not applied: {why}", shown(path))));
+            terminal::err(&format!("    {}", error.advice()));
+        } else {
+            failed(path, error);
         }
     }
 }

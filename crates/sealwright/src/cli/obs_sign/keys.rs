@@ -35,10 +35,9 @@ pub(super) async fn public_key(call: &Call<'_>, opened: &Opened) -> Result<Exit,
 pub(super) async fn name(call: &Call<'_>, opened: &Opened) -> Result<Exit, Failure> {
     let (certificate, issuer) = match opened {
         Opened::Ours(server) => ours(call.user, server.connection()).await?,
-        Opened::Signd(signd) => signd
-            .certificate(call.user, call.hash)
-            .await
-            .map_err(|error| refused(call.user, &error))?,
+        Opened::Signd(signd) => {
+            signd.certificate(call.user, call.hash).await.map_err(|error| refused(call.user, &error))?
+        }
     };
     let algorithm = certificate.find(&issuer).and_then(|component| component.algorithm());
     demand(call.words.algorithm.as_deref(), algorithm)?;
@@ -64,10 +63,7 @@ async fn ours(user: &str, connection: &Connection) -> Result<(Certificate, Finge
 /// None is named.
 pub(super) fn named(user: &str) -> Result<(), Failure> {
     if user.is_empty() {
-        return Err(Failure::failed(
-            "sign: no key is named",
-            "Name one: -u USER, or `user:` in sign.conf.",
-        ));
+        return Err(Failure::failed("sign: no key is named", "Name one: -u USER, or `user:` in sign.conf."));
     }
     Ok(())
 }

@@ -34,7 +34,9 @@ impl SignConf {
     pub(super) fn read(named: Option<&Path>) -> Result<Self, Failure> {
         let path = named.unwrap_or(Path::new(SIGN_CONF));
         let file = match kept::open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound && named.is_none() => return Ok(Self::default()),
+            Err(error) if error.kind() == ErrorKind::NotFound && named.is_none() => {
+                return Ok(Self::default());
+            }
             other => other,
         };
         let bytes = file
@@ -71,7 +73,8 @@ impl SignConf {
     /// Client certificate and authority are both needed: obs-sign's client would do without, and then talk to anybody.
     fn credentials(&self, config: &Config) -> Result<Arc<rustls::ClientConfig>, Failure> {
         let missing = |what| unusable(&self.path, &format!("proto: ssl needs {what}"));
-        let named = |file: &Option<String>, what| file.clone().map(PathBuf::from).ok_or_else(|| missing(what));
+        let named =
+            |file: &Option<String>, what| file.clone().map(PathBuf::from).ok_or_else(|| missing(what));
         let tls = &config.tls;
         let credentials = Credentials {
             ca: named(&tls.verify_file, "ssl_verifyfile (the authorities of the server, in one file)")?,
@@ -83,7 +86,10 @@ impl SignConf {
 }
 
 fn unusable(path: &Path, why: &str) -> Failure {
-    Failure::failed(format!("{}: {why}", path.display()), "Mend the file, or name another: sign --config FILE ...")
+    Failure::failed(
+        format!("{}: {why}", path.display()),
+        "Mend the file, or name another: sign --config FILE ...",
+    )
 }
 
 /// Whom to ask, before anything is opened.
@@ -105,7 +111,9 @@ impl Way {
     pub(super) fn choose(conf: &SignConf) -> Result<Self, Failure> {
         let server = ServerArgs::default();
         match &conf.config {
-            Some(config) if !server.is_configured()? => conf.signd(config).map(|signd| Self::Signd(Arc::new(signd))),
+            Some(config) if !server.is_configured()? => {
+                conf.signd(config).map(|signd| Self::Signd(Arc::new(signd)))
+            }
             Some(_) | None => server.choose().map(Self::Ours),
         }
     }

@@ -90,8 +90,7 @@ pub(super) enum Time {
 }
 
 const NO_CMS: &str = "X.509 and CMS signatures are not made here: use obs-sign's own sign for them.";
-const NO_PROJECT_KEYS: &str =
-    "Keys that travel with each request are not used here: keep the key at the server (sealwright key import), and name it: -u.";
+const NO_PROJECT_KEYS: &str = "Keys that travel with each request are not used here: keep the key at the server (sealwright key import), and name it: -u.";
 
 /// Options of obs-sign that are not served, and what to use.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -137,6 +136,11 @@ impl Words {
         parsed.files.extend(words.map(PathBuf::from));
         parsed.fits()?;
         Ok(parsed)
+    }
+
+    /// Whether it makes signatures of files.
+    pub(super) const fn signs(&self) -> bool {
+        matches!(self.mode, Some(Mode::Sign(_)) | None)
     }
 
     fn option(&mut self, word: &OsStr, rest: &mut impl Iterator<Item = OsString>) -> Result<(), Failure> {
