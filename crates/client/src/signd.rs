@@ -162,6 +162,7 @@ impl Signd {
             certificate: certificate.to_binary(),
             renewable: false,
             backend: "signd".to_owned(),
+            usages: Vec::new(),
             revocation: String::new(),
             warnings: Vec::new(),
         };
