@@ -363,7 +363,7 @@ connections = 12
     #[test]
     fn the_table_of_the_manual_for_clients_of_obs_sign_says_every_setting_with_its_default() {
         let manual = include_str!("../../../../docs/howto/obs.md");
-        let (_, section) = manual.split_once("## The server").unwrap();
+        let (_, section) = manual.split_once("## The server: ").unwrap();
         let lines = section.lines().skip_while(|line| !line.starts_with("    "));
         let lines: Vec<&str> = lines.take_while(|line| line.starts_with("    ")).map(str::trim).collect();
         let obs = |text: &str| parse(&format!("{WHOLE}\n{text}")).unwrap().obs.unwrap();
