@@ -65,7 +65,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
             Err(error) => {
                 return Err(Failure::failed(
                     format!("cannot listen on {address}: {error}"),
-                    "Choose another address in [listen], or end what uses this one (ss -ltnp shows it).",
+                    "Choose another address in server.toml, or end what uses this one (ss -ltnp shows it).",
                 ));
             }
         }
