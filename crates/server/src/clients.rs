@@ -74,17 +74,41 @@ impl Clients {
     /// # Errors
     /// [`Code::UnknownClient`], [`Code::ClientRevoked`].
     pub(crate) fn principal(&self, name: &str, serial: &Serial) -> Result<&Arc<Principal>, Fault> {
+        let client = self.entry(name)?;
+        if client.revoked.contains(serial) {
+            let message = format!("the certificate {serial} of the client {name} is revoked");
+            return Err(Fault::new(Code::ClientRevoked, message));
+        }
+        Ok(&client.principal)
+    }
+}
+
+/// Endings of names for which one client may make keys.
+const ENDS_MAX: usize = 64;
+
+impl Clients {
+    /// What a client may do that is known by other means than a certificate.
+    ///
+    /// # Errors
+    /// [`Code::UnknownClient`], [`Code::ClientRevoked`].
+    pub(crate) fn named(&self, name: &str) -> Result<&Arc<Principal>, Fault> {
+        self.entry(name).map(|client| &client.principal)
+    }
+
+    fn entry(&self, name: &str) -> Result<&Client, Fault> {
         let Some(client) = self.by_name.get(name) else {
             return Err(Fault::new(Code::UnknownClient, format!("this server knows no client {name}")));
         };
         if client.disabled {
             return Err(Fault::new(Code::ClientRevoked, format!("the client {name} is disabled")));
         }
-        if client.revoked.contains(serial) {
-            let message = format!("the certificate {serial} of the client {name} is revoked");
-            return Err(Fault::new(Code::ClientRevoked, message));
-        }
-        Ok(&client.principal)
+        Ok(client)
+    }
+
+    /// Whether there is an entry of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
     }
 }
 
@@ -104,6 +128,8 @@ struct EntryOfFile {
     #[serde(default)]
     administrator: bool,
     #[serde(default)]
+    create_keys: Vec<String>,
+    #[serde(default)]
     revoked: Vec<String>,
     #[serde(default)]
     disabled: bool,
@@ -116,7 +142,7 @@ const fn one() -> u32 {
 }
 
 fn client(entry: EntryOfFile) -> Result<Client, &'static str> {
-    let EntryOfFile { name, keys, administrator, revoked, disabled, weight } = entry;
+    let EntryOfFile { name, keys, administrator, create_keys, revoked, disabled, weight } = entry;
     name_is_usable(&name)?;
     if keys.len() > PER_CLIENT_MAX || revoked.len() > PER_CLIENT_MAX {
         return Err("has too many keys or revoked certificates (4096)");
@@ -124,7 +150,7 @@ fn client(entry: EntryOfFile) -> Result<Client, &'static str> {
     if !(1..=WEIGHT_MAX).contains(&weight) {
         return Err("has a weight that is not from 1 to 100");
     }
-    let grants = Grants { administrator, keys: granted(&keys)? };
+    let grants = Grants { administrator, keys: granted(&keys)?, makes: ends(&create_keys)? };
     let principal = Principal::new(&name, grants).map_err(|_| "has too long a name")?.with_weight(weight);
     let revoked: Option<HashSet<_>> = revoked.iter().map(|hex| Serial::from_hex(hex)).collect();
     let revoked = revoked.ok_or("has a revoked number that is not hexadecimal")?;
@@ -154,6 +180,23 @@ fn granted(keys: &[String]) -> Result<Keys, &'static str> {
     }
     let names: Result<BTreeSet<_>, _> = keys.iter().map(|key| KeyName::parse(key)).collect();
     names.map(Keys::Names).map_err(|_| "has a grant for a name that no key can have")
+}
+
+/// `*` is any name; a star with something beside it is not meant.
+fn ends(create_keys: &[String]) -> Result<Vec<Box<str>>, &'static str> {
+    if create_keys.iter().any(|end| end == "*") {
+        let alone = create_keys.len() == 1;
+        return alone
+            .then(|| vec!["".into()])
+            .ok_or("has \"*\" and endings beside it in create_keys; one of them is not meant");
+    }
+    if create_keys.len() > ENDS_MAX {
+        return Err("has too many endings in create_keys (64)");
+    }
+    if create_keys.iter().any(|end| KeyName::parse(end).is_err()) {
+        return Err("has an ending in create_keys that no key's name can have");
+    }
+    Ok(create_keys.iter().map(|end| end.as_str().into()).collect())
 }
 
 /// A name from a file, for a message: short, and without control characters.
@@ -231,6 +274,9 @@ mod tests {
             ("[[client]]\nname = \"a\"\nrevoked = [\"\"]", "not hexadecimal"),
             ("[[client]]\nname = \"a\"\nweight = 0", "from 1 to 100"),
             ("[[client]]\nname = \"a\"\nweight = 101", "from 1 to 100"),
+            ("[[client]]\nname = \"a\"\ncreate_keys = [\"*\", \"@b\"]", "not meant"),
+            ("[[client]]\nname = \"a\"\ncreate_keys = [\"\"]", "no key's name can have"),
+            ("[[client]]\nname = \"a\"\ncreate_keys = [\"@b/c\"]", "no key's name can have"),
             ("[[client]]\nname = \"a\"\nkey = [\"b\"]", "ClientsSyntax"),
             ("[[client]]\nkeys = [\"b\"]", "ClientsSyntax"),
             ("[[clients]]\nname = \"b\"", "ClientsSyntax"),

@@ -27,12 +27,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
+mod allow;
 mod authn;
 pub mod clients;
 mod clock;
 mod error;
 mod fault;
 mod grpc;
+pub mod keygen;
 mod keys;
 mod limits;
 pub mod metrics;
@@ -48,6 +50,7 @@ mod signer_client;
 pub mod tickets;
 pub mod tls;
 
+pub use allow::{Allow, AllowList, Network};
 pub use clients::Clients;
 pub use error::Error;
 pub use limits::Limits;
@@ -86,6 +89,7 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) registry: registry::Registry,
     pub(crate) looks: keys::Looks,
+    pub(crate) making: keys::Making,
     pub(crate) signer: signer_client::SignerClient,
     pub(crate) tickets: tickets::Tickets,
     /// One permit a KiB, see [`Config::request_bytes_in_work_max`].
@@ -154,6 +158,7 @@ impl Front {
         let inner = Inner {
             registry: registry::Registry::new(store.clone()),
             looks: keys::Looks::start(store.clone()),
+            making: keys::Making::default(),
             store,
             signer,
             tickets: tickets::Tickets::default(),

@@ -186,6 +186,8 @@ pub struct SignerCreate {
     pub spec: KeySpec,
     /// Sealed with it.
     pub usages: Vec<Usage>,
+    /// Made with the time of the processors that is left over: one of many, for which nobody waits.
+    pub may_wait: bool,
 }
 
 impl SignerCreate {
@@ -196,7 +198,8 @@ impl SignerCreate {
         let source = KeySource::parse(&wire.algorithm, &wire.token, wire.object_label, wire.object_id)?;
         let spec = parse_spec(source, wire.user_id, wire.valid_for_s, wire.signing_subkey)?;
         let spec = KeySpec { version, ..spec };
-        Ok(Self { key_id: KeyId::parse(&wire.key_id)?, spec, usages: usages(&wire.usages)? })
+        let key_id = KeyId::parse(&wire.key_id)?;
+        Ok(Self { key_id, spec, usages: usages(&wire.usages)?, may_wait: wire.may_wait })
     }
 
     /// The inverse of [`Self::parse`].
@@ -214,6 +217,7 @@ impl SignerCreate {
             signing_subkey: self.spec.signing_subkey,
             usages: usages_to_wire(&self.usages),
             openpgp_version: self.spec.version.number().into(),
+            may_wait: self.may_wait,
         }
     }
 }
@@ -402,9 +406,11 @@ mod tests {
     fn requests_survive_the_wire() {
         let create = CreateKey { name: KeyName::parse("release").unwrap(), spec: spec() };
         assert_eq!(CreateKey::parse(create.clone().into_wire()).unwrap(), create);
-        let create =
-            SignerCreate { key_id: KeyId::parse(&ID).unwrap(), spec: spec(), usages: vec![Usage::OpenPgp] };
-        assert_eq!(SignerCreate::parse(create.clone().into_wire()).unwrap(), create);
+        for may_wait in [false, true] {
+            let key_id = KeyId::parse(&ID).unwrap();
+            let create = SignerCreate { key_id, spec: spec(), usages: vec![Usage::OpenPgp], may_wait };
+            assert_eq!(SignerCreate::parse(create.clone().into_wire()).unwrap(), create);
+        }
         let import = ImportKey {
             name: KeyName::parse("release").unwrap(),
             encapsulated_key: [7; 32],

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit};
+use sealwright_server::keygen::{self, Keygen};
 use sealwright_server::metrics::{Process, listener};
 use sealwright_server::{Front, Limits, Readiness, Service};
 use tokio::sync::watch;
@@ -81,7 +82,8 @@ impl Start {
     fn run(self) -> Result<Exit, Failure> {
         let config = &self.loaded.config;
         listeners::make_directory(&config.store, 0o700, None)?;
-        let limits = fitting(&config.limits);
+        let of_keygen = config.copr_keygen.as_ref().map_or(0, |_| keygen::CONNECTIONS_MAX);
+        let limits = fitting(&config.limits, of_keygen);
         let readable = match &self.origin {
             Origin::Supervisor(_) => Vec::new(),
             Origin::Disk(_) => self.files.directories(),
@@ -122,8 +124,15 @@ impl Start {
         for socket in listeners.take_tcp(Name::Metrics) {
             observing.spawn(listener::serve(socket, Arc::clone(&observed)));
         }
+        let keygen = loaded.keygen.clone().map(|settings| Keygen::new(&service, settings));
+        if let Some(keygen) = &keygen {
+            for socket in listeners.take_tcp(Name::Keygen) {
+                let keygen = keygen.clone();
+                serving.spawn(async move { keygen.serve(socket).await });
+            }
+        }
         let mut running =
-            Running { service, notify, loaded, is_told: false, complaint: Complaint::default() };
+            Running { service, keygen, notify, loaded, is_told: false, complaint: Complaint::default() };
         running.until_stopped(&mut signals, &origin, &mut serving).await
     }
 }
@@ -131,6 +140,7 @@ impl Start {
 /// A front that serves.
 struct Running {
     service: Service,
+    keygen: Option<Keygen>,
     notify: Notify,
     loaded: Loaded,
     /// Whether READY was said.
@@ -238,6 +248,9 @@ impl Running {
             tracing::warn!("[limits] were changed: they take effect when the server is started again");
         }
         self.service.reload(Arc::clone(&loaded.tls), Arc::clone(&loaded.clients));
+        if let (Some(keygen), Some(settings)) = (&self.keygen, &loaded.keygen) {
+            keygen.reload(settings.clone());
+        }
         self.service.metrics().reloads.increment();
         let limits = self.loaded.config.limits.clone();
         self.loaded = loaded;
@@ -263,8 +276,14 @@ impl Running {
         if end == End::AtOnce {
             return Exit::Failed;
         }
+        let time = self.loaded.config.limits.drain();
+        let keygen = async {
+            if let Some(keygen) = &self.keygen {
+                keygen.drain(time).await;
+            }
+        };
         tokio::select! {
-            cut = self.service.drain(self.loaded.config.limits.drain()) => {
+            (cut, ()) = async { tokio::join!(self.service.drain(time), keygen) } => {
                 tracing::info!(connections_cut = cut, "stopped");
                 Exit::Done
             }
@@ -338,11 +357,12 @@ impl Watched {
 }
 
 /// As many descriptors as the limits of connections need, as far as this process may; and the limits that fit those.
-fn fitting(limits: &Limits) -> Limits {
+fn fitting(limits: &Limits, of_keygen: u32) -> Limits {
     let connections = limits.sockets();
-    let open_files = raise_descriptors(connections.saturating_add(DESCRIPTORS_MORE));
+    let more = DESCRIPTORS_MORE.saturating_add(of_keygen.into());
+    let open_files = raise_descriptors(connections.saturating_add(more));
     let part = open_files.checked_div(DESCRIPTORS_MORE_PART).unwrap_or_default();
-    let room = open_files.saturating_sub(DESCRIPTORS_MORE.min(part));
+    let room = open_files.saturating_sub(more.min(part));
     let fitting = limits.clone().within(room);
     if fitting != *limits {
         tracing::warn!(

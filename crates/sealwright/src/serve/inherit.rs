@@ -19,6 +19,8 @@ pub(super) enum Name {
     Grpc,
     Metrics,
     Signer,
+    /// Never of a service manager: who may be reached from where is checked with the address that is bound.
+    Keygen,
 }
 
 impl Name {
@@ -102,7 +104,7 @@ impl Listeners {
 fn fits(name: Name, descriptor: &OwnedFd) -> bool {
     use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
     let families: &[AddressFamily] = match name {
-        Name::Grpc | Name::Metrics => &[AddressFamily::INET, AddressFamily::INET6],
+        Name::Grpc | Name::Metrics | Name::Keygen => &[AddressFamily::INET, AddressFamily::INET6],
         Name::Signer => &[AddressFamily::UNIX],
     };
     socket_domain(descriptor).is_ok_and(|family| families.contains(&family))

@@ -133,7 +133,7 @@ impl Signer {
     }
 
     pub(crate) fn create(&mut self, id: u8, spec: KeySpec) -> KeyMaterial {
-        let create = SignerCreate { key_id: key_id(id), spec, usages: vec![Usage::OpenPgp] };
+        let create = SignerCreate { key_id: key_id(id), spec, usages: vec![Usage::OpenPgp], may_wait: false };
         self.ask_for_key(Asked::Create(create.into_wire())).unwrap()
     }
 
