@@ -8,6 +8,7 @@ mod big;
 mod disk;
 mod engine;
 mod inputs;
+mod keygen;
 mod large;
 mod load;
 mod lone;
@@ -71,6 +72,8 @@ enum Name {
     Priority,
     /// The server with 100,000 keys and 10 million log entries, against a new one
     Scale,
+    /// A thousand RSA-2048 keys by copr-keygen's HTTP API; beside the bare making of keys
+    Keygen,
     /// A lone request: syncs, timers; a thousand packages: syncs, locks
     Lone,
 }
@@ -87,6 +90,7 @@ const BENCHES: &[(Name, Run)] = &[
     (Name::Rsa, engine::rsa),
     (Name::Ed25519, engine::ed25519),
     (Name::Priority, priority::run),
+    (Name::Keygen, keygen::run),
     (Name::Lone, lone::run),
     (Name::Scale, scale::run),
     (Name::Big, big::run),

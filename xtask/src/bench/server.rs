@@ -208,7 +208,7 @@ fn configure(file: &Path, settings: &[(&str, &str)]) -> Result<()> {
     fs::write(file, text).map_err(Error::file(file))
 }
 
-fn free_port() -> Result<u16> {
+pub(super) fn free_port() -> Result<u16> {
     let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     address.map(|address| address.port()).map_err(Error::file(Path::new("127.0.0.1")))
 }
