@@ -37,7 +37,7 @@ mod query;
 mod token;
 
 use answer::{Answer, Refusal};
-use query::Query;
+pub use query::{Bad, Query};
 pub use token::{NotAToken, TOKEN_BYTES_MAX, Token};
 
 /// Connections at once, of peers that are on the list; further ones wait in the backlog. Each waits for one key.

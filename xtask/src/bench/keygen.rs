@@ -117,7 +117,6 @@ fn gen_key(port: u16, email: &str) -> Result<()> {
         "POST /gen_key HTTP/1.1\r\nHost: k\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let failed = Error::file(Path::new("127.0.0.1"));
     let answer = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_read_timeout(Some(ANSWER_MAX))?;
@@ -127,7 +126,7 @@ fn gen_key(port: u16, email: &str) -> Result<()> {
         Ok(text)
     };
     for _ in 0..8 {
-        let text = answer().map_err(&failed)?;
+        let text = answer().map_err(Error::file(Path::new("127.0.0.1")))?;
         match text.split(' ').nth(1) {
             Some("201" | "200") => return Ok(()),
             Some("503") => (),
@@ -193,20 +192,22 @@ fn section(bench: &Bench, rounds: &[Round], idle: &Signed, beside: &Signed) -> S
                 is_met: lone_times <= LONE_TIMES_MAX,
             },
         ],
-        raw: rounds
-            .iter()
-            .map(|round| {
-                json!({
-                    "keys": KEYS,
-                    "seconds": round.seconds,
-                    "server_cpu": round.server_cpu,
-                    "bare_seconds": round.bare.seconds,
-                    "bare_cpu": round.bare.cpu,
-                })
-            })
-            .chain([("idle", idle), ("beside", beside)].map(
-                |(state, signed)| json!({ "state": state, "p50_us": signed.p50_us, "p99_us": signed.p99_us }),
-            ))
-            .collect(),
+        raw: raw(rounds, idle, beside),
     }
+}
+
+/// Every single measurement.
+fn raw(rounds: &[Round], idle: &Signed, beside: &Signed) -> Vec<serde_json::Value> {
+    let of_rounds = rounds.iter().map(|round| {
+        json!({
+            "keys": KEYS,
+            "seconds": round.seconds,
+            "server_cpu": round.server_cpu,
+            "bare_seconds": round.bare.seconds,
+            "bare_cpu": round.bare.cpu,
+        })
+    });
+    let of_lone = [("idle", idle), ("beside", beside)]
+        .map(|(state, signed)| json!({ "state": state, "p50_us": signed.p50_us, "p99_us": signed.p99_us }));
+    of_rounds.chain(of_lone).collect()
 }

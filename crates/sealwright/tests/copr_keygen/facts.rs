@@ -133,7 +133,7 @@ fn a_body_in_pieces_is_one_body() {
 
 /// What gpg says of a key: algorithm, bits, seconds of validity, capabilities, user ids.
 fn by_gpg(site: &Site, folder: &Path, name: &str) -> (String, String, Option<u64>, String, Vec<String>) {
-    let file = folder.join("key.asc");
+    let file = folder.join(format!("{name}.asc"));
     site.server.ok(&["key", "export", name, "--output", file.to_str().unwrap()]);
     let mut gpg = Command::new("gpg");
     gpg.arg("--homedir").arg(folder).args(["--batch", "--with-colons", "--show-keys"]).arg(&file);

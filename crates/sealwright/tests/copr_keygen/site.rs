@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use sealwright_testkit::server::Server;
 use serde_json::{Value, json};
 
@@ -76,7 +76,9 @@ impl Site {
 
     /// A connection from one of the hosts.
     pub(super) fn connect(&self, from: Ipv4Addr) -> TcpStream {
-        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        let socket =
+            rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                .unwrap();
         rustix::net::bind(&socket, &SocketAddrV4::new(from, 0)).unwrap();
         rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.port)).unwrap();
         TcpStream::from(socket)

@@ -20,25 +20,38 @@ const KEY_LENGTHS: [u64; 3] = [2048, 3072, 4096];
 
 /// Why a request is refused; all of these are the client's to mend. None repeats what the client sent.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Bad {
+#[non_exhaustive]
+pub enum Bad {
+    /// Its content type is that of a form.
     #[error("Failed to parse request body: a form is not taken, send JSON")]
     Form,
+    /// Another charset than those that are known.
     #[error("Failed to parse request body: the charset is none of utf-8, us-ascii, iso-8859-1")]
     Charset,
+    /// Bytes that are no text in its charset.
     #[error("Failed to parse request body: it is no text in its charset")]
     NotText,
+    /// Text that is no JSON.
     #[error("Failed to parse request body: {0}")]
     Json(#[from] serde_json::Error),
+    /// JSON that is no object.
     #[error("Failed to parse request body: it is no JSON object")]
     NotAnObject,
+    /// A field that must be there is not.
     #[error("Request query missing required parameter `{0}`")]
     Missing(&'static str),
+    /// A field that cannot be honoured.
     #[error("{field} {what}")]
-    Field { field: &'static str, what: &'static str },
+    Field {
+        /// Its name.
+        field: &'static str,
+        /// What is wrong with it.
+        what: &'static str,
+    },
 }
 
 /// A request of which the name is known, and what is necessary is there.
-pub(super) struct Query {
+pub struct Query {
     name: KeyName,
     fields: Map<String, Value>,
 }
@@ -46,7 +59,7 @@ pub(super) struct Query {
 impl Query {
     /// # Errors
     /// No JSON object, no `name_real`, no `name_email`, or one by which no key can be named.
-    pub(super) fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Self, Bad> {
+    pub fn parse(headers: &HeaderMap, body: &[u8]) -> Result<Self, Bad> {
         if is_form(headers) {
             return Err(Bad::Form);
         }
@@ -70,7 +83,8 @@ impl Query {
     }
 
     /// `name_email`, the key's name.
-    pub(super) const fn name(&self) -> &KeyName {
+    #[must_use]
+    pub const fn name(&self) -> &KeyName {
         &self.name
     }
 
@@ -78,7 +92,7 @@ impl Query {
     ///
     /// # Errors
     /// A field that cannot be honoured: it is named.
-    pub(super) fn create(&self, key_length: u32) -> Result<CreateKey, Bad> {
+    pub fn create(&self, key_length: u32) -> Result<CreateKey, Bad> {
         let bits = self.key_length(key_length)?;
         let valid_for_s = self.valid_for_s()?;
         let user_id = self.user_id()?;
