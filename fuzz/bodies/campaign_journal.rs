@@ -237,7 +237,7 @@ fn with(record: &Record, content: &[u8]) -> Option<Vec<u8>> {
 
 /// The next run of the same campaign.
 fn next_run(path: &Path, whole: &[Record], kept: &[u8], is_damaged: bool) {
-    let opened = Journal::open(&Place::File(path.to_owned()), DIGEST, &|| Ok(()));
+    let opened = Journal::open(&Place::File(path.to_owned()), DIGEST, &|_| Ok(()));
     if is_damaged {
         assert!(opened.is_err(), "a damaged journal goes on");
         return;

@@ -4,12 +4,14 @@
 use http::HeaderMap;
 use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_proto::convert::keys::{CreateKey, KeySource};
-use sealwright_server::keygen::Query;
+use sealwright_server::keygen::{ObsDigest, Query, Shape};
 
 use crate::choices::Choices;
 
 const CHARSETS: [&str; 4] = ["utf-8", "us-ascii", "iso-8859-1", "utf-16"];
 const KINDS: [&str; 3] = ["application/json", "application/x-www-form-urlencoded", "multipart/form-data; x"];
+
+const SHAPE: Shape = Shape { key_length: 3072, obs_digest: ObsDigest::Sha2, obs_digest_on_primary: false };
 
 pub(crate) fn run(data: &[u8]) {
     let mut input = Choices::new(data);
@@ -22,7 +24,7 @@ pub(crate) fn run(data: &[u8]) {
     let name = query.name().as_str();
     let (owner, rest) = name.trim_start_matches('@').split_once('#').expect("a name without a project");
     assert!(!owner.is_empty() && rest.matches('@').count() == 1, "{name}");
-    let Ok(create) = query.create(3072) else { return };
+    let Ok(create) = query.create(&SHAPE) else { return };
     assert_eq!(create.name.as_str(), name);
     let KeySource::Software(KeyAlgorithm::Rsa(2048 | 3072 | 4096)) = create.spec.source else {
         panic!("another key: {create:?}");

@@ -31,7 +31,7 @@ use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::Hasher;
 
 use crate::campaign::course::Course;
-use crate::campaign::journal::{Journal, Past, Place};
+use crate::campaign::journal::{Journal, Past, Place, Start};
 use crate::campaign::keys::{Keys, OldKey};
 use crate::campaign::second::Second;
 use crate::campaign::tree::Tree;
@@ -82,9 +82,16 @@ impl Campaign {
         for tree in &mut wish.trees {
             tree.lock()?;
         }
-        let may_begin = || match wish.second.as_ref().filter(|second| !second.was_empty()) {
-            Some(second) => Err(CampaignFault::OutputNotEmpty { path: second.path().to_owned() }.into()),
-            None => Ok(()),
+        let may_begin = |start: Start| {
+            let Some(second) = wish.second.as_ref().filter(|second| !second.was_empty()) else {
+                return Ok(());
+            };
+            let path = second.path().to_owned();
+            Err(match start {
+                Start::First => CampaignFault::OutputNotEmpty { path },
+                Start::Again => CampaignFault::OutputComplete { path },
+            }
+            .into())
         };
         let (journal, past) = Journal::open(place, digest(&wish, choices), &may_begin)?;
         let journal = Arc::new(journal);

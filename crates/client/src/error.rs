@@ -6,6 +6,7 @@ mod campaign;
 mod content;
 mod file;
 mod reach;
+mod signd;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,8 +20,9 @@ pub use sealwright_proto::status::{Blame, Code, Retry};
 
 pub use crate::error::campaign::CampaignFault;
 pub use crate::error::content::Content;
-pub use crate::error::file::{FileKind, Kept};
+pub use crate::error::file::{FileKind, Kept, NotInPlace};
 pub use crate::error::reach::{CredentialFault, Tried, Unreached};
+pub use crate::error::signd::SigndFault;
 
 /// A directory in which this user may not make or replace a file.
 #[derive(Debug, thiserror::Error)]
@@ -40,33 +42,6 @@ pub struct DirectoryNotWritable {
 
 fn owner_name(uid: u32) -> String {
     if uid == 0 { "root".to_owned() } else { format!("uid {uid}") }
-}
-
-/// Why a file cannot be written in place.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotInPlace {
-    /// The signature does not fit where the old one is, or where space is reserved.
-    #[error("there is no room for the signature, so the rest of the file would move")]
-    Moves,
-    /// Beyond [`crate::apply::undo::CHANGED_BYTES_MAX`].
-    #[error("more than {limit} bytes can change")]
-    TooMuch {
-        /// The limit, in bytes.
-        limit: u64,
-    },
-    /// Its path does not fit into an undo record.
-    #[error("its path is longer than {limit} bytes")]
-    LongPath {
-        /// The limit, in bytes.
-        limit: usize,
-    },
-    /// An attribute vouches for the old content.
-    #[error("its attribute {name} vouches for the content that it has now")]
-    Sealed {
-        /// The attribute.
-        name: String,
-    },
 }
 
 fn linked(others: u64) -> String {
@@ -320,6 +295,9 @@ pub enum Error {
     /// What answers speaks gRPC, and knows none of our calls.
     #[error("what answers is no Sealwright server, or one of another release")]
     NotSealwright,
+    /// A signd of obs-sign was not reached, refused, or answered wrongly.
+    #[error(transparent)]
+    Signd(#[from] SigndFault),
     /// A file of our own credentials.
     #[error("the {what} {}", shown(path))]
     Credential {
@@ -447,6 +425,7 @@ impl Error {
     pub fn blame(&self) -> Blame {
         match self {
             Self::Server(fault) => fault.code.row().blame,
+            Self::Signd(fault) => fault.blame(),
             Self::NotApplied { source, .. }
             | Self::SignedFile { source, .. }
             | Self::Beside { source, .. } => source.blame(),
@@ -514,6 +493,9 @@ impl Error {
         if let Self::Unreachable { tried } = self {
             let passes = tried.iter().any(|tried| tried.why.passes());
             return if passes { Retry::Yes } else { Retry::No };
+        }
+        if let Self::Signd(fault) = self {
+            return if fault.passes() { Retry::Yes } else { Retry::No };
         }
         let is_stale =
             matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StaleNetworkFileHandle);

@@ -31,6 +31,7 @@ const FOLDER: &str = "SEALWRIGHT_TEST_FOLDER";
 const WHAT: &str = "SEALWRIGHT_TEST_WHAT";
 const REPLACED: &str = "replaced";
 const IN_PLACE: &str = "in place";
+const IN_SPARE: &str = "in place, without space but the reserved";
 const SIGNATURE_FILES: &str = "signature files";
 
 /// Calls of one kind in order, each with the path that it is about.
@@ -54,6 +55,10 @@ fn traced(what: &str) -> (tempfile::TempDir, Vec<(String, PathBuf)>) {
             "-o",
         ])
         .arg(&log);
+    if what == IN_SPARE {
+        // The record's own file is refused its name.
+        strace.args(["-e", "inject=renameat:error=ENOSPC"]);
+    }
     strace.arg(std::env::current_exe().unwrap()).args(["--exact", "the_group_that_strace_watches"]);
     strace.env(FOLDER, folder.path()).env(WHAT, what);
     assert!(strace.output().unwrap().status.success());
@@ -75,7 +80,7 @@ fn the_group_that_strace_watches() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let folder = Path::new(&folder);
     let what = std::env::var(WHAT).unwrap();
-    let writing = if what == IN_PLACE {
+    let writing = if [IN_PLACE, IN_SPARE].contains(&what.as_str()) {
         Writing::InPlace(Arc::new(StateDirectory::open(&folder.join("state")).unwrap()))
     } else {
         Writing::Replace
@@ -147,6 +152,38 @@ fn in_place_one_record_is_synced_for_all_before_the_first_write_and_goes_after_t
         "nothing is written before its record and the record's name are synced"
     );
     assert!(writes.last() < files.first() && files.last() < gone.last());
+}
+
+#[test]
+fn in_reserved_space_a_record_is_synced_before_its_header_and_both_before_the_first_write() {
+    let (folder, calls) = traced(IN_SPARE);
+    let (work, state) = (folder.path().join("work"), folder.path().join("state"));
+    let is_spare = |path: &Path| path.parent() == Some(&state) && path.to_str().unwrap().contains("/spare-");
+    let steps: Vec<&str> = calls
+        .iter()
+        .filter_map(|(call, path)| match call.as_str() {
+            "pwrite64" if is_spare(path) => Some("into the space"),
+            "fsync" if is_spare(path) => Some("space synced"),
+            "fsync" if *path == state => Some("name synced"),
+            "pwrite64" if path.starts_with(&work) => Some("files"),
+            "fsync" | "syncfs" if path.starts_with(&work) => Some("files synced"),
+            _ => None,
+        })
+        .collect();
+    let mut shown = steps.clone();
+    shown.dedup();
+    let expected = [
+        "into the space",
+        "space synced",
+        "into the space",
+        "space synced",
+        "name synced",
+        "files",
+        "files synced",
+        "into the space",
+    ];
+    assert_eq!(shown, expected, "journal, header, files, no header");
+    assert_eq!(steps.iter().filter(|step| **step == "files").count(), 64);
 }
 
 #[test]

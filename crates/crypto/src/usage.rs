@@ -9,17 +9,27 @@ use crate::openpgp::signature::DataKind;
 pub enum Usage {
     /// OpenPGP signatures over data, type 0x00 or 0x01 ([`Purpose::data_kind`]), trailer composed by the signer process.
     OpenPgp,
+    /// Bare SHA-2 digests ([`crate::bare`]): full power over what the key can do, as nobody sees what a digest says.
+    ObsDigest,
+    /// Bare SHA-1 digests: the same, and where collisions can be computed. Wanted by clients of old build services.
+    ObsDigestSha1,
+    /// Opens project keys, which clients of obs-sign keep encrypted to this key, and signs bare digests with what is inside; makes
+    /// such keys, certifying user ids of the client's choice.
+    ObsProjectKeys,
 }
 
 impl Usage {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::OpenPgp];
+    pub const ALL: [Self; 4] = [Self::OpenPgp, Self::ObsDigest, Self::ObsDigestSha1, Self::ObsProjectKeys];
 
     /// The number on the wire, in sealed blobs and log entries.
     #[must_use]
     pub const fn id(self) -> u8 {
         match self {
             Self::OpenPgp => 1,
+            Self::ObsDigest => 2,
+            Self::ObsDigestSha1 => 3,
+            Self::ObsProjectKeys => 4,
         }
     }
 
@@ -28,6 +38,18 @@ impl Usage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::OpenPgp => "openpgp",
+            Self::ObsDigest => "obs-digest",
+            Self::ObsDigestSha1 => "obs-digest-sha1",
+            Self::ObsProjectKeys => "obs-project-keys",
+        }
+    }
+
+    /// Whether a key that has it signs bare digests itself.
+    #[must_use]
+    pub const fn is_bare(self) -> bool {
+        match self {
+            Self::OpenPgp | Self::ObsProjectKeys => false,
+            Self::ObsDigest | Self::ObsDigestSha1 => true,
         }
     }
 
@@ -55,11 +77,14 @@ pub enum Purpose {
     Detached,
     /// A text with its signature in one file (RFC 9580 section 7).
     Cleartext,
+    /// Nobody knows: a digest came over the protocol of obs-sign. What it is signed as stands in the digest itself.
+    ObsDigest,
 }
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::RpmHeader, Self::RpmHeaderPayload, Self::Detached, Self::Cleartext];
+    pub const ALL: [Self; 5] =
+        [Self::RpmHeader, Self::RpmHeaderPayload, Self::Detached, Self::Cleartext, Self::ObsDigest];
 
     /// The number on the wire and in log entries.
     #[must_use]
@@ -69,6 +94,7 @@ impl Purpose {
             Self::RpmHeaderPayload => 2,
             Self::Detached => 3,
             Self::Cleartext => 4,
+            Self::ObsDigest => 5,
         }
     }
 
@@ -76,7 +102,8 @@ impl Purpose {
     #[must_use]
     pub const fn data_kind(self) -> DataKind {
         match self {
-            Self::RpmHeader | Self::RpmHeaderPayload | Self::Detached => DataKind::Binary,
+            // Of a bare digest: what is composed for it is none of ours.
+            Self::RpmHeader | Self::RpmHeaderPayload | Self::Detached | Self::ObsDigest => DataKind::Binary,
             Self::Cleartext => DataKind::Text,
         }
     }
@@ -89,6 +116,7 @@ impl Purpose {
             Self::RpmHeaderPayload => "rpm-header-payload",
             Self::Detached => "detached",
             Self::Cleartext => "cleartext",
+            Self::ObsDigest => "obs-digest",
         }
     }
 

@@ -14,6 +14,9 @@
 
 #[path = "resign/choice.rs"]
 mod choice;
+#[allow(dead_code, reason = "each test target uses its part")]
+#[path = "splice/disk.rs"]
+mod disk;
 #[path = "resign/ending.rs"]
 mod ending;
 #[path = "resign/farm.rs"]

@@ -4,7 +4,7 @@
 //! a socket --address on the list?--> head, body --token?--> query.rs --grant?--> keys/once.rs --> 201, 200
 //! ```
 //!
-//! The address of a peer says which client of `clients.toml` it is ([`crate::AllowList`]), and that client needs the grant
+//! The address of a peer says which client of `clients.toml` it is ([`AllowList`]), and that client needs the grant
 //! `create_keys`. A peer that is on no list reads why, and costs little: few at once, the others are closed.
 //! `docs/howto/copr.md` is the manual.
 
@@ -26,18 +26,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use crate::allow::AllowList;
 use crate::authn::Phase;
 use crate::keys::{Once, make_once};
 use crate::metrics::{Closed, KeyCall};
 use crate::policy::{self, Principal};
-use crate::{AllowList, Error, Front, Service};
+use crate::{Error, Front, Service};
 
 mod answer;
 mod query;
 mod token;
 
 use answer::{Answer, Refusal};
-pub use query::{Bad, Query};
+pub use query::{Bad, ObsDigest, Query, Shape};
 pub use token::{NotAToken, TOKEN_BYTES_MAX, Token};
 
 /// Connections at once, of peers that are on the list; further ones wait in the backlog. Each waits for one key.
@@ -75,8 +76,8 @@ pub struct Settings {
     pub allow: AllowList,
     /// Each request for a key has to carry it.
     pub token: Option<Token>,
-    /// Bits of keys whose request names no length.
-    pub key_length: u32,
+    /// What keys are like.
+    pub shape: Shape,
 }
 
 /// The API over a running front; clones are the same one.
@@ -258,7 +259,7 @@ impl Inner {
     async fn make(&self, settings: &Settings, principal: &Principal, query: &Query) -> Result<Once, Refusal> {
         let front = self.front();
         policy::may_name(principal, query.name())?;
-        let create = match query.create(settings.key_length) {
+        let create = match query.create(&settings.shape) {
             Ok(create) => create,
             // A key that is there is an answer, whatever else is asked.
             Err(bad) => return if self.is_there(query).await? { Ok(Once::There) } else { Err(bad.into()) },

@@ -74,12 +74,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let load = Load::build()?;
     let count = arguments.connections;
-    // All come from one address here, and with one name; and the clients share their processors with the server.
+    // All come with one name here, each from an address of its own; and the clients share their processors with the server.
     let room = count.saturating_add(500);
     let unauthenticated = DESCRIPTORS.saturating_sub(room).min(room);
     let limits = format!(
-        "[limits]\nconnections = {room}\nconnections_per_address = {room}\nconnections_per_client = {room}\n\
-         unauthenticated = {unauthenticated}\nunauthenticated_per_address = {unauthenticated}\nfirst_byte_ms = 60000\nhandshake_ms = 60000"
+        "[limits]\nconnections = {room}\nconnections_per_client = {room}\n\
+         unauthenticated = {unauthenticated}\nfirst_byte_ms = 60000\nhandshake_ms = 60000"
     );
     let server = Server::start(&program, &[("[limits]", &limits)])?;
     server.import(KEY)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use sealwright_proto::v1::DescribeKeyRequest;
@@ -14,9 +15,9 @@ use crate::line::Line;
 pub(crate) async fn run(line: &Line, key: &str, connections: usize) {
     let (begun, cpu) = (Instant::now(), cpu_seconds());
     let all: Vec<_> = (0..connections)
-        .map(|_| {
+        .map(|number| {
             let (line, key) = (line.clone(), key.to_owned());
-            tokio::spawn(async move { ask(&line, key).await })
+            tokio::spawn(async move { ask(&line, address(number), key).await })
         })
         .collect();
     let mut channels = Vec::with_capacity(connections);
@@ -43,8 +44,14 @@ pub(crate) async fn run(line: &Line, key: &str, connections: usize) {
     drop(channels);
 }
 
-async fn ask(line: &Line, key: String) -> Result<Channel, String> {
-    let channel = line.connect().await.map_err(|error| causes(&error))?;
+/// Each client has its own, below 127.1.0.0/16.
+fn address(number: usize) -> Ipv4Addr {
+    let [high, low] = u16::try_from(number).unwrap().to_be_bytes();
+    Ipv4Addr::new(127, 1, high, low)
+}
+
+async fn ask(line: &Line, own: Ipv4Addr, key: String) -> Result<Channel, String> {
+    let channel = line.connect_from(own).await.map_err(|error| causes(&error))?;
     let answer = KeysClient::new(channel.clone()).describe(DescribeKeyRequest { key }).await;
     let answer = answer.map_err(|status| causes(&status))?.into_inner();
     if answer.certificate.is_empty() { Err("an answer without certificate".to_owned()) } else { Ok(channel) }

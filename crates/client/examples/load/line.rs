@@ -1,5 +1,6 @@
 //! The way to the server: a fresh TCP connection and a full TLS handshake each time.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls_pki_types::ServerName;
 use sealwright_client::connection::credentials::Credentials;
-use tokio::net::TcpStream;
+use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 
@@ -33,12 +34,20 @@ impl Line {
         Self { tls: Arc::new(tls), port: port.parse().unwrap() }
     }
 
+    /// From any address of this machine.
     pub(crate) async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
+        self.connect_from(Ipv4Addr::UNSPECIFIED).await
+    }
+
+    /// From this address: the server counts connections by address, and a crowd does not sit on one machine.
+    pub(crate) async fn connect_from(&self, own: Ipv4Addr) -> Result<Channel, tonic::transport::Error> {
         let line = self.clone();
         let connect = tower::service_fn(move |_| {
             let line = line.clone();
             async move {
-                let stream = TcpStream::connect(("127.0.0.1", line.port)).await?;
+                let socket = TcpSocket::new_v4()?;
+                socket.bind((own, 0).into())?;
+                let stream = socket.connect((Ipv4Addr::LOCALHOST, line.port).into()).await?;
                 stream.set_nodelay(true)?;
                 let name = ServerName::try_from("localhost").unwrap();
                 let stream = TlsConnector::from(line.tls).connect(name, stream).await?;

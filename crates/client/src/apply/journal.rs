@@ -174,7 +174,8 @@ impl StateDirectory {
         drop(space);
         let place = Place::Spare { bytes: length(&bytes), _reserved: reserved };
         let journal = Journal { directory: Arc::clone(self), name, place, keep: false };
-        rustix::fs::fsync(&self.fd).map_err(|error| write(error.into()))?;
+        let named = rustix::fs::fsync(&self.fd).map_err(io::Error::from);
+        named.map_err(write)?;
         Ok(journal)
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::batch::{self, Stop};
 use crate::campaign::Campaign;
 use crate::campaign::look::{Seen, look};
-use crate::campaign::plan::{Task, Way, feed};
+use crate::campaign::plan::{LOOKS_MAX, Task, Way, feed};
 use crate::campaign::record::Record;
 use crate::campaign::tree::{Tree, open_all};
 use crate::error::Error;
@@ -27,13 +27,17 @@ const DIRECTORIES_MAX: usize = 1_000_000;
 pub struct Check {
     /// Packages.
     pub packages: u64,
-    /// Packages of each key, by fingerprint or key id; one with two signatures counts twice.
+    /// Packages of each key, by fingerprint or key id; one that two keys have signed counts for both.
     pub keys: BTreeMap<String, u64>,
+    /// The same for keys beyond those that are counted apart.
+    pub further: u64,
+    /// Packages that several keys have signed.
+    pub several: u64,
     /// Packages without a signature.
     pub unsigned: u64,
     /// Packages that carry the old key.
     pub old: u64,
-    /// Packages without a signature of the new key.
+    /// Packages without a signature of the new key, where one is given.
     pub not_new: u64,
     /// Some of those that a campaign should have reached: with the old key, or, where none was named, without the new one.
     pub examples: Vec<PathBuf>,
@@ -65,7 +69,7 @@ impl Campaign {
         };
         batch::each_of(
             tasks,
-            batch::open_max(self.jobs),
+            batch::open_max(self.jobs).min(LOOKS_MAX),
             stop,
             work,
             |_, _| None,
@@ -181,15 +185,18 @@ impl Check {
         }
         let add = |count: &mut u64, yes: bool| *count = count.saturating_add(yes.into());
         add(&mut self.old, seen.is_old);
-        add(&mut self.not_new, !seen.is_new);
-        let is_left = if names_old { seen.is_old } else { !seen.is_new };
+        add(&mut self.several, seen.issuers.len() > 1);
+        let is_not_new = !seen.is_new && seen.verdict != crate::campaign::Verdict::NoKey;
+        add(&mut self.not_new, is_not_new);
+        let is_left = if names_old { seen.is_old } else { is_not_new };
         if is_left && self.examples.len() < EXAMPLES_MAX {
             self.examples.push(path);
         }
         for issuer in seen.issuers {
             if self.keys.len() < KEYS_MAX || self.keys.contains_key(&issuer) {
-                let count = self.keys.entry(issuer).or_default();
-                *count = count.saturating_add(1);
+                add(self.keys.entry(issuer).or_default(), true);
+            } else {
+                add(&mut self.further, true);
             }
         }
     }

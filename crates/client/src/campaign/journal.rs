@@ -53,6 +53,15 @@ pub enum Past {
     },
 }
 
+/// Whether a campaign has been before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Never, by its journal.
+    First,
+    /// It has finished.
+    Again,
+}
+
 /// An open journal, locked.
 #[derive(Debug)]
 pub struct Journal {
@@ -89,7 +98,7 @@ impl Journal {
     pub fn open(
         place: &Place,
         digest: [u8; 32],
-        may_begin: &dyn Fn() -> Result<(), Error>,
+        may_begin: &dyn Fn(Start) -> Result<(), Error>,
     ) -> Result<(Self, Past), Error> {
         let path = match place {
             Place::StateDirectory(directory) => {
@@ -102,8 +111,10 @@ impl Journal {
         for _ in 0..2 {
             let file = open(&path, OFlags::CREATE | OFlags::APPEND)?;
             if length(&file, &path)? == 0 {
-                may_begin().inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-                return Self::begin(path, file, digest).map(|journal| (journal, Past::None));
+                // Half a head would be taken for damage.
+                let begun = may_begin(Start::First).and_then(|()| Self::begin(&path, file, digest));
+                let begun = begun.inspect_err(|_| drop(std::fs::remove_file(&path)));
+                return begun.map(|journal| (journal, Past::None));
             }
             let head = read_head(&file, &path)?;
             if head.digest != digest {
@@ -112,7 +123,10 @@ impl Journal {
             let journal = Self::new(path.clone(), file, head);
             match journal.replay()? {
                 Some(past) => return Ok((journal, past)),
-                None => journal.move_aside()?,
+                None => {
+                    may_begin(Start::Again)?;
+                    journal.move_aside()?;
+                }
             }
         }
         Err(Error::Internal("a finished journal came back"))
@@ -142,14 +156,14 @@ impl Journal {
         }
     }
 
-    fn begin(path: PathBuf, file: File, digest: [u8; 32]) -> Result<Self, Error> {
+    fn begin(path: &Path, file: File, digest: [u8; 32]) -> Result<Self, Error> {
         let head = Head { id: Uuid::now_v7().into_bytes(), digest, begun: now() };
         let bytes = head.encode();
-        (&file).write_all(&bytes).map_err(|error| Error::write(&path, HEAD_BYTES as u64, error))?;
-        let failed = |error: Errno| Error::sync(&path, HEAD_BYTES as u64, error.into());
+        (&file).write_all(&bytes).map_err(|error| Error::write(path, HEAD_BYTES as u64, error))?;
+        let failed = |error: Errno| Error::sync(path, HEAD_BYTES as u64, error.into());
         rustix::fs::fsync(&file).map_err(failed)?;
-        sync_parent(&path)?;
-        Ok(Self::new(path, file, head))
+        sync_parent(path)?;
+        Ok(Self::new(path.to_owned(), file, head))
     }
 
     /// Reads all records; `None` if the campaign has finished. What is torn at the end is cut off.
@@ -370,12 +384,13 @@ impl Journal {
         self.write(&Record::Planned { files, bytes }, Durable::Later).await
     }
 
-    /// Nothing is left to do. A journal in which nothing was asked for goes; one that says what was replaced stays: true.
+    /// Nothing is left to do. A journal in which nothing was asked for goes, but for that of a second tree (`keeps`): it says
+    /// that the tree is complete. One that says what was replaced stays. Returns whether it stays.
     ///
     /// # Errors
     /// The journal cannot be written or removed.
-    pub async fn finish(self: &Arc<Self>) -> Result<bool, Error> {
-        if self.was_used.load(Ordering::Relaxed) {
+    pub async fn finish(self: &Arc<Self>, keeps: bool) -> Result<bool, Error> {
+        if keeps || self.was_used.load(Ordering::Relaxed) {
             self.write(&Record::Finished, Durable::Now).await?;
             return Ok(true);
         }
@@ -457,15 +472,15 @@ enum Durable {
 #[derive(Clone, Copy, Debug)]
 enum Broken {
     /// There was no room for it.
-    Full(io::ErrorKind),
+    Full { kind: io::ErrorKind, need: u64 },
     /// What is on the disk is not known.
     Unknown(io::ErrorKind),
 }
 
 impl Broken {
     fn by(error: &Error) -> Self {
-        if let Error::NoSpace { source, .. } | Error::Quota { source, .. } = error {
-            return Self::Full(source.kind());
+        if let Error::NoSpace { source, need, .. } | Error::Quota { source, need, .. } = error {
+            return Self::Full { kind: source.kind(), need: *need };
         }
         let Error::Sync { source, .. } = error else { return Self::Unknown(io::ErrorKind::Other) };
         Self::Unknown(source.kind())
@@ -473,7 +488,7 @@ impl Broken {
 
     fn again(self, path: &Path) -> Error {
         match self {
-            Self::Full(kind) => Error::write(path, 0, kind.into()),
+            Self::Full { kind, need } => Error::write(path, need, kind.into()),
             Self::Unknown(kind) => Error::Sync { path: path.to_owned(), source: kind.into() },
         }
     }

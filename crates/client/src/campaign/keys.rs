@@ -115,7 +115,7 @@ pub(crate) fn claims(certificate: &Certificate, report: &SignatureReport) -> boo
 }
 
 /// Of two fingerprints or key ids: one may be the other's key id.
-fn is_same(one: &str, other: &str) -> bool {
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
     if one.len() == other.len() {
         return !one.is_empty() && one == other;
     }

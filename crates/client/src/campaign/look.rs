@@ -1,6 +1,6 @@
 //! What a file is to a campaign, by its headers alone.
 
-use crate::campaign::keys::{Keys, OldKey, claims};
+use crate::campaign::keys::{Keys, OldKey, claims, is_same};
 use crate::detect;
 use crate::error::Error;
 use crate::source::Entry;
@@ -31,7 +31,7 @@ pub(crate) struct Seen {
     pub(crate) size: u64,
     /// Whether the file has other names.
     pub(crate) is_linked: bool,
-    /// Fingerprints or key ids of those who signed it, by its own word.
+    /// Fingerprints or key ids of those who signed it, by its own word; each key once.
     pub(crate) issuers: Vec<String>,
     /// Whether the old key is one of them; whether the new one is.
     pub(crate) is_old: bool,
@@ -73,6 +73,32 @@ pub(crate) fn look(
         (Some(_), None) if !signatures.is_empty() && signatures.iter().all(by_new) => Verdict::Already,
         (Some(_), None) => Verdict::Sign,
     };
-    seen.issuers = signatures.into_iter().map(|report| report.issuer).collect();
+    seen.issuers = distinct(signatures.into_iter().map(|report| report.issuer));
     Ok(seen)
+}
+
+/// Each key once, however many signatures it made; by its fingerprint, if one of them has that.
+fn distinct(issuers: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for issuer in issuers {
+        match all.iter_mut().find(|known| **known == issuer || is_same(known, &issuer)) {
+            Some(known) if issuer.len() > known.len() => *known = issuer,
+            Some(_) => {}
+            None => all.push(issuer),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_made_two_signatures_is_named_once_and_by_its_fingerprint() {
+        let (id, print, other) =
+            ("89abcdef01234567", "0123456789abcdef0123456789abcdef01234567", "fedcba9876543210");
+        let all = [id, print, other, "", id, ""].map(str::to_owned);
+        assert_eq!(distinct(all.into_iter()), [print, other, ""]);
+    }
 }

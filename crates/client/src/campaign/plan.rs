@@ -20,6 +20,10 @@ use crate::source::Entry;
 /// Groups of names that are found ahead of the work.
 const AHEAD: usize = 256;
 
+/// Files whose headers are read at once at most. Each takes a thread that may block, and the runtime keeps several times as many
+/// as are at work: with 128 there were 512, which took 20 MiB for nothing.
+pub(crate) const LOOKS_MAX: usize = 16;
+
 /// How many files and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -84,7 +88,7 @@ impl Campaign {
         };
         batch::each_of(
             tasks,
-            batch::open_max(self.jobs),
+            batch::open_max(self.jobs).min(LOOKS_MAX),
             stop,
             work,
             |_, _| None,

@@ -84,7 +84,7 @@ pub struct Summary {
     pub others: u64,
     /// Failed.
     pub failed: u64,
-    /// Not begun.
+    /// To be signed, and not begun.
     pub not_begun: u64,
     /// Bytes sent to the server.
     pub sent_bytes: u64,
@@ -135,11 +135,11 @@ impl Campaign {
     /// Signs what is to be signed.
     ///
     /// # Errors
-    /// The journal cannot be written.
+    /// It is a preview: a fault of the caller.
     pub async fn run(&self, plan: &Plan, stop: &Stop, watch: &mut dyn Watch) -> Result<Summary, Error> {
         let begun = Instant::now();
         let journal = self.journal.as_ref().ok_or(Error::Internal("a campaign without a journal"))?;
-        journal.planned(plan.sign.files, plan.sign.bytes).await?;
+        let planned = journal.planned(plan.sign.files, plan.sign.bytes).await;
         let (level, receiver) = watch::channel(0u8);
         let passing = pass_on(stop.clone(), level.clone());
         let shared = Shared {
@@ -149,6 +149,9 @@ impl Campaign {
             level,
             fatal: OnceLock::new(),
         };
+        if let Err(error) = planned {
+            shared.end(journal.path(), &error);
+        }
         let mut tally = Tally::default();
         let way = Way {
             links: Arc::clone(&plan.links),
@@ -172,17 +175,37 @@ impl Campaign {
             tally.fail(&path, &error);
             watch.unreadable(&path, &error);
         }
-        journal.flush().await?;
-        if let (Some(second), false) = (&self.second, shared.stop.is_asked()) {
-            second.finish(Arc::clone(&self.trees)).await?;
+        // A summary is due also when these fail.
+        if let Err(error) = journal.flush().await {
+            shared.end(journal.path(), &error);
+        }
+        if let (Some(second), false) = (&self.second, shared.stop.is_asked())
+            && let Err(error) = second.finish(Arc::clone(&self.trees)).await
+        {
+            shared.end(second.path(), &error);
         }
         let mut summary = tally.summary;
+        summary.not_begun = left_to_sign(&summary, plan);
         summary.reasons = tally.reasons.into_values().collect();
         summary.reasons.sort_by_key(|reason| std::cmp::Reverse(reason.files));
         summary.fatal = shared.fatal.into_inner();
         summary.elapsed = begun.elapsed();
         Ok(summary)
     }
+}
+
+/// Of the files that were not begun, those that have to be signed: what else was not looked at any more is known from the
+/// plan.
+fn left_to_sign(summary: &Summary, plan: &Plan) -> u64 {
+    let others = [
+        (plan.already, summary.already),
+        (plan.unsigned, summary.unsigned),
+        (plan.foreign, summary.foreign),
+        (plan.no_key, summary.no_key),
+        (plan.others, summary.others),
+    ];
+    let passed_over = others.map(|(planned, ended)| planned.files.saturating_sub(ended));
+    passed_over.into_iter().fold(summary.not_begun, u64::saturating_sub)
 }
 
 /// The user's stop, and ours after a failure that ends the campaign, are one.

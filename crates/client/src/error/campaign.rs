@@ -41,6 +41,12 @@ pub enum CampaignFault {
         /// The directory.
         path: PathBuf,
     },
+    /// This campaign has built the second tree, and has finished.
+    #[error("the second tree {} is complete: this campaign has built it and has finished", shown(path))]
+    OutputComplete {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A tree inside itself would never end.
     #[error("{} lies in the tree that is to be signed, or the tree in it", shown(path))]
     OutputInTree {
@@ -69,6 +75,9 @@ impl CampaignFault {
                 "With --undo, what is whole in it is put back all the same. To go on, move it away: a new campaign sees by their content which packages are signed."
             }
             Self::OutputNotEmpty { .. } => "Name a directory that is not there yet.",
+            Self::OutputComplete { .. } => {
+                "Switch the symbolic link that readers use to it. To build it anew, name a directory that is not there yet, or empty this one."
+            }
             Self::OutputInTree { .. } => "Name a directory beside the tree.",
             Self::NoKey { .. } => "Add a line for it to the key map, or leave the tree out.",
         }

@@ -193,22 +193,31 @@ impl Asked<'_> {
         let args = self.args;
         let mut from = None;
         if let Some(old) = &args.from {
-            from = Some(OldKey::find(connection, old).await.map_err(|error| refused(&error))?);
+            from = Some(OldKey::find(connection, old).await.map_err(|error| named_by("--from", &error))?);
         }
         let second = match args.output.as_ref().filter(|_| !args.dry_run) {
             Some(output) => Some(Second::open(output, &trees).map_err(|error| failed(&error))?),
             None => None,
         };
         let mut signers = Vec::new();
-        for key in &rules.keys {
+        for (key, named) in rules.keys.iter().zip(&rules.named) {
             let output =
                 second.as_ref().map(Second::directory).transpose().map_err(|error| failed(&error))?;
             let signer = Signer::new(connection.clone(), key, request.clone(), output).await;
-            signers.push(signer.map_err(|error| refused(&error))?);
+            signers.push(signer.map_err(|error| named_by(named, &error))?);
         }
         let jobs = args.jobs.map_or_else(batch::default_jobs, usize::from);
         Ok(Wish { trees, signers, rules: rules.directories, from, second, jobs })
     }
+}
+
+/// Of several keys, the one that is meant; a connection that fails is not about a key.
+fn named_by(option: &str, error: &Error) -> Failure {
+    let mut failure = refused(error);
+    if !error.nothing_was_attempted() {
+        failure.what = format!("{option}: {}", failure.what);
+    }
+    failure
 }
 
 fn failed(error: &Error) -> Failure {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use sealwright_server::Limits;
+use sealwright_server::{Limits, obs};
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -26,6 +26,8 @@ pub(super) struct Config {
     pub(super) addresses: Vec<SocketAddr>,
     /// Plain HTTP for an operator's tools.
     pub(super) metrics: Option<SocketAddr>,
+    /// The protocol of obs-sign.
+    pub(super) obs: Option<obs::Settings>,
     pub(super) tls: Tls,
     /// `clients.toml`.
     pub(super) clients: PathBuf,
@@ -90,9 +92,15 @@ impl Config {
     /// # Errors
     /// The table that differs.
     pub(super) fn check_reload(&self, next: &Self) -> Result<(), Failure> {
+        let has_same_obs = match (&self.obs, &next.obs) {
+            (None, None) => true,
+            (Some(obs), Some(next)) => obs.has_sockets_of(next),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
         let of_keygen = |config: &Self| config.copr_keygen.as_ref().map(|keygen| keygen.addresses.clone());
         let fixed = [
             ("[listen]", self.addresses == next.addresses && self.metrics == next.metrics),
+            ("[obs]", has_same_obs),
             ("[store]", self.store == next.store),
             ("[signer]", self.signer == next.signer),
             ("[users]", self.users == next.users),
@@ -118,7 +126,7 @@ impl Config {
         })?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let in_base = |path: &Path| base.join(path);
-        let Raw { listen, tls, clients, store, signer, limits, log, users, copr_keygen } = raw;
+        let Raw { listen, tls, clients, store, signer, limits, obs, log, users, copr_keygen } = raw;
         let copr_keygen = copr_keygen.map(|keygen| keygen.checked(file, base)).transpose()?;
         let metrics = metrics_address(file, &listen)?;
         if listen.address.len() > ADDRESSES_MAX {
@@ -126,6 +134,9 @@ impl Config {
             return Err(refused(file, &what, "Listen on [::] instead."));
         }
         check_limits(file, &limits)?;
+        if let Some(mistake) = obs.as_ref().and_then(|obs| obs.check().err()) {
+            return Err(refused(file, &format!("[obs] {mistake}"), mistake.advice()));
+        }
         if signer.silence_s < SILENCE_S_MIN {
             let what = format!("[signer] silence_s = {} would kill a signer that is busy", signer.silence_s);
             return Err(refused(file, &what, "Leave it out: 60 seconds are right for nearly everybody."));
@@ -137,6 +148,7 @@ impl Config {
         Ok(Self {
             addresses: listen.address,
             metrics,
+            obs,
             tls: Tls {
                 certificate: in_base(&tls.certificate),
                 key: in_base(&tls.key),
@@ -209,6 +221,7 @@ struct Raw {
     signer: Signer,
     #[serde(default)]
     limits: Limits,
+    obs: Option<obs::Settings>,
     #[serde(default)]
     log: Log,
     users: Option<Users>,

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use sealwright_client::source::kept;
+use sealwright_server::Error;
+use sealwright_server::allow::AllowList;
 use sealwright_server::clients::{CLIENTS_BYTES_MAX, Clients};
 use sealwright_server::keygen::{self, Settings, Token};
 use sealwright_server::tls::{CRL_BYTES_MAX, Material, PEM_BYTES_MAX, Plane, server_config};
-use sealwright_server::{AllowList, Error};
 use zeroize::Zeroizing;
 
 use super::config::{BYTES_MAX, Config, refused};
@@ -230,6 +231,9 @@ impl Files {
                 "Is it the right file, and whole? `sealwright init --client NAME --key KEY` adds one; `disabled = true` shuts one out.",
             ));
         }
+        if let Some(mistake) = config.obs.as_ref().and_then(|obs| obs.check_clients(&parsed).err()) {
+            return Err(refused(&server.path, &format!("[obs] {mistake}"), mistake.advice()));
+        }
         let keygen = self.keygen(&server.path, &config, &parsed)?;
         Ok(Loaded { config, tls, clients: Arc::new(parsed), keygen })
     }
@@ -256,7 +260,7 @@ impl Files {
             }
         };
         let allow = AllowList::new(keygen.allow.clone());
-        Ok(Some(Settings { allow, token, key_length: keygen.key_length }))
+        Ok(Some(Settings { allow, token, shape: keygen.shape() }))
     }
 
     fn of(&self, role: Role) -> Result<&Taken, Failure> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit};
 use sealwright_server::keygen::{self, Keygen};
 use sealwright_server::metrics::{Process, listener};
-use sealwright_server::{Front, Limits, Readiness, Service};
+use sealwright_server::{Front, Limits, Readiness, Service, obs};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -83,7 +83,8 @@ impl Start {
         let config = &self.loaded.config;
         listeners::make_directory(&config.store, 0o700, None)?;
         let of_keygen = config.copr_keygen.as_ref().map_or(0, |_| keygen::CONNECTIONS_MAX);
-        let limits = fitting(&config.limits, of_keygen);
+        let of_obs = config.obs.as_ref().map_or(0, |obs| obs.connections);
+        let limits = fitting(&config.limits, u64::from(of_keygen).saturating_add(of_obs.into()));
         let readable = match &self.origin {
             Origin::Supervisor(_) => Vec::new(),
             Origin::Disk(_) => self.files.directories(),
@@ -119,6 +120,15 @@ impl Start {
             let service = service.clone();
             serving.spawn(async move { service.serve(listener).await });
         }
+        let obs = loaded.config.obs.as_ref().map(|settings| service.obs(settings));
+        if let Some(gateway) = &obs {
+            for (name, by) in [(Name::Obs, obs::By::Address), (Name::ObsTls, obs::By::Certificate)] {
+                for listener in listeners.take_tcp(name) {
+                    let gateway = gateway.clone();
+                    serving.spawn(async move { gateway.serve(listener, by).await });
+                }
+            }
+        }
         let observed: Arc<dyn listener::Source> = Arc::new(service.clone());
         let mut observing = JoinSet::new();
         for socket in listeners.take_tcp(Name::Metrics) {
@@ -132,7 +142,7 @@ impl Start {
             }
         }
         let mut running =
-            Running { service, keygen, notify, loaded, is_told: false, complaint: Complaint::default() };
+            Running { service, obs, keygen, notify, loaded, is_told: false, complaint: Complaint::default() };
         running.until_stopped(&mut signals, &origin, &mut serving).await
     }
 }
@@ -140,6 +150,7 @@ impl Start {
 /// A front that serves.
 struct Running {
     service: Service,
+    obs: Option<obs::Gateway>,
     keygen: Option<Keygen>,
     notify: Notify,
     loaded: Loaded,
@@ -251,6 +262,9 @@ impl Running {
         if let (Some(keygen), Some(settings)) = (&self.keygen, &loaded.keygen) {
             keygen.reload(settings.clone());
         }
+        if let (Some(gateway), Some(settings)) = (&self.obs, &loaded.config.obs) {
+            gateway.reload(settings);
+        }
         self.service.metrics().reloads.increment();
         let limits = self.loaded.config.limits.clone();
         self.loaded = loaded;
@@ -356,10 +370,11 @@ impl Watched {
     }
 }
 
-/// As many descriptors as the limits of connections need, as far as this process may; and the limits that fit those.
-fn fitting(limits: &Limits, of_keygen: u32) -> Limits {
+/// As many descriptors as the limits of connections need, those of other listeners beside them, as far as this process may;
+/// and the limits that fit those.
+fn fitting(limits: &Limits, beside: u64) -> Limits {
     let connections = limits.sockets();
-    let more = DESCRIPTORS_MORE.saturating_add(of_keygen.into());
+    let more = DESCRIPTORS_MORE.saturating_add(beside);
     let open_files = raise_descriptors(connections.saturating_add(more));
     let part = open_files.checked_div(DESCRIPTORS_MORE_PART).unwrap_or_default();
     let room = open_files.saturating_sub(more.min(part));

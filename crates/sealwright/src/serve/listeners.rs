@@ -37,6 +37,15 @@ pub(super) fn bind_missing(config: &Config, listeners: &mut Listeners) -> Result
     for address in config.copr_keygen.iter().flat_map(|keygen| &keygen.addresses) {
         listeners.add(Name::Keygen, bind(*address, "[copr_keygen]")?.into());
     }
+    if let Some(obs) = &config.obs {
+        for (name, addresses) in [(Name::Obs, &obs.listen), (Name::ObsTls, &obs.listen_tls)] {
+            if !listeners.has(name) {
+                for address in addresses {
+                    listeners.add(name, bind(*address, "[obs]")?.into());
+                }
+            }
+        }
+    }
     if listeners.has(Name::Grpc) {
         return Ok(());
     }

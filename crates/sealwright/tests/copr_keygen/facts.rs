@@ -211,3 +211,31 @@ fn nothing_can_be_slipped_into_a_key() {
     }
     assert!(site.keys().is_empty(), "{:?}", site.keys());
 }
+
+#[test]
+fn keys_are_sealed_for_digests_of_obs_sign_where_the_configuration_says_so() {
+    for (lines, usages, subkeys) in [
+        ("", vec!["openpgp"], 0),
+        ("obs_digest = \"sha2\"\n", vec!["openpgp", "obs-digest"], 1),
+        (
+            "obs_digest = \"sha1\"\nobs_digest_on_primary = true\n",
+            vec!["openpgp", "obs-digest", "obs-digest-sha1"],
+            0,
+        ),
+    ] {
+        let mut site = Site::prepare(lines);
+        site.server.start();
+        assert_eq!(site.gen_key(&project("alice", "tools")).status, 201);
+        let name = email("alice", "tools");
+        let shown = site.server.ok(&["key", "show", "--json", &name]);
+        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        assert_eq!(shown["usages"], json!(usages));
+        let file = site.server.work().join("key.asc");
+        site.server.ok(&["key", "export", &name, "--output", file.to_str().unwrap()]);
+        let folder = tempfile::tempdir().unwrap();
+        let mut gpg = Command::new("gpg");
+        gpg.arg("--homedir").arg(folder.path()).args(["--batch", "--with-colons", "--show-keys"]).arg(&file);
+        let said = String::from_utf8(tools::succeed(&mut gpg)).unwrap();
+        assert_eq!(said.lines().filter(|line| line.starts_with("sub:")).count(), subkeys, "{said}");
+    }
+}

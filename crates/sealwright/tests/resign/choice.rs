@@ -57,7 +57,7 @@ fn the_old_key_can_be_named_by_fingerprint_key_id_or_certificate_after_it_is_gon
     }
     let unknown = with_old.resign(&["--from", "nobody"]);
     assert_eq!(unknown.code, Some(1), "{}", unknown.text());
-    assert!(unknown.stderr.contains("nobody"), "{}", unknown.text());
+    assert!(unknown.stderr.contains("--from: ") && unknown.stderr.contains("nobody"), "{}", unknown.text());
 }
 
 #[test]
@@ -136,8 +136,27 @@ fn the_key_of_the_longest_directory_of_the_map_signs_and_a_directory_without_a_k
     assert!(refused.stderr.contains("line 2: repo/el10"), "{}", refused.stderr);
     let ran = run("repo/el9 = rsa2048\nrepo/el9/beta = ed25519\n");
     assert!(ran.stderr.contains("2 signed, 1 without a key (left as they are)"), "{}", ran.text());
+    assert!(ran.code == Some(0) && !ran.stderr.contains("the new key"), "none is given: {}", ran.text());
     let judge = Judge::new();
     judge.is_old(&el9);
     judge.is_new(&beta);
     assert_eq!(fs::read(el8).unwrap(), fs::read(fixtures::package(PACKAGE)).unwrap());
+}
+
+#[test]
+fn an_unknown_key_is_said_with_the_option_or_the_line_of_the_map_that_named_it() {
+    let farm = Farm::new();
+    farm.put("el8/a.rpm", PACKAGE);
+    farm.put("el9/a.rpm", PACKAGE);
+    fs::write(farm.home.work().join("keys"), "# two\nrepo/el8 = ed25519\nrepo/el9 = lost\n").unwrap();
+    for (arguments, named) in [
+        (&["--key", "lost"][..], "--key: "),
+        (&["--key", NEW.name, "--from", "lost"], "--from: "),
+        (&["--key-map", "keys"], "the key map keys, line 3: "),
+    ] {
+        let ran = farm.home.run(&[&["resign"], arguments, &["repo"]].concat());
+        assert_eq!(ran.code, Some(1), "{}", ran.text());
+        assert!(ran.stderr.contains(named) && ran.stderr.contains("lost"), "{named}: {}", ran.text());
+    }
+    assert!(farm.journals().is_empty() && farm.home.log_size() == 0);
 }

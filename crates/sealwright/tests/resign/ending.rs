@@ -54,7 +54,7 @@ fn a_package_that_still_carries_the_old_key_is_found_by_the_check_and_fails_the_
     assert_eq!(ran.code, Some(1), "{}", ran.text());
     assert!(ran.stderr.contains("in use by another signer"), "{}", ran.stderr);
     assert!(
-        ran.stderr.contains(&format!("1 packages still carry the old key {}:", OLD.name)),
+        ran.stderr.contains(&format!("1 package still carries the old key {}:", OLD.name)),
         "{}",
         ran.stderr
     );
@@ -64,6 +64,17 @@ fn a_package_that_still_carries_the_old_key_is_found_by_the_check_and_fails_the_
     let judge = Judge::new();
     judge.is_new(&fine);
     judge.is_new(&held);
+}
+
+#[test]
+fn a_package_with_two_signatures_of_one_key_is_counted_once() {
+    let farm = Farm::new();
+    farm.put("a.rpm", PACKAGE);
+    farm.put("b.rpm", PACKAGE);
+    // Over the header, and over header and payload.
+    let ran = farm.resign_ok(&["--rpm-signature", "both"]);
+    let line = ran.stderr.lines().find(|line| line.starts_with("Check: ")).unwrap();
+    assert!(line.starts_with("Check: 2 packages: 2 by ") && !line.contains(','), "{line}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use nix::libc;
 use sealwright_testkit::fixtures;
 use sealwright_testkit::trace::{self, Act, Actor, Call, Moment};
 
+use crate::disk::Disk;
 use crate::farm::{Farm, Judge, NEW, PACKAGE};
 
 #[test]
@@ -128,4 +129,63 @@ fn a_stale_handle_is_met_by_opening_the_file_again() {
     assert_eq!((failed, traced.ran.code), (2, Some(0)), "{}", traced.ran.text());
     Judge::new().is_new(&package);
     assert_eq!(farm.home.log_size(), 1);
+}
+
+#[test]
+fn what_was_not_begun_counts_packages_that_are_to_be_signed_and_nothing_else() {
+    let farm = Farm::new();
+    farm.fill("a", 12);
+    farm.sign(NEW, &farm.repo().join("a/003.rpm"));
+    for number in 0..30 {
+        fs::write(farm.repo().join(format!("a/readme{number}")), "no package").unwrap();
+    }
+    let mut failed = 0;
+    let traced = trace::run(&farm.command(&["--jobs", "1", "--json"]), &mut |call, moment| {
+        if moment == Moment::Before && call.is_sync() && in_tree(&farm, call) && failed == 0 {
+            failed += 1;
+            return Act::Fail(libc::EIO);
+        }
+        Act::Go
+    });
+    let json = traced.ran.json();
+    let summary = json.last().unwrap();
+    let count = |name: &str| summary[name].as_u64().unwrap();
+    assert!(traced.ran.stderr.contains("STOPPED at repo/a/"), "{}", traced.ran.text());
+    assert_eq!(count("signed") + count("failed") + count("not_begun"), 11, "{summary}");
+}
+
+#[test]
+fn a_full_disk_under_the_journal_stops_the_campaign_with_the_command_that_goes_on_once_there_is_space() {
+    for disk in [Disk::tmpfs(1024), Disk::ext4(16)] {
+        let Some(disk) = disk else { return };
+        let farm = Farm::new();
+        let packages = farm.fill("a", 60);
+        let journal = disk.path().join("journal");
+        let arguments = ["--journal", journal.to_str().unwrap(), "--jobs", "4"];
+        disk.fill_but(0);
+        let ran = farm.resign(&arguments);
+        assert_eq!(ran.code, Some(1), "{}", ran.text());
+        assert!(ran.stderr.contains("Free some space") && !ran.stderr.contains("STOPPED"), "{}", ran.text());
+        assert_eq!((farm.home.log_size(), journal.exists()), (0, false), "nothing was begun");
+        // Room for some records.
+        disk.fill_but(8 << 10);
+        for _ in 0..2 {
+            let ran = farm.resign(&arguments);
+            assert_eq!(ran.code, Some(1), "{}", ran.text());
+            assert!(
+                ran.stderr.contains("STOPPED at ") && ran.stderr.contains("Free some space"),
+                "{}",
+                ran.text()
+            );
+            let again = format!("Go on: sealwright resign --key ed25519 --journal {}", journal.display());
+            assert!(ran.stderr.contains(&again) && ran.stderr.contains("not begun"), "{}", ran.text());
+        }
+        assert!((1..60).contains(&farm.home.log_size()), "{}", farm.home.log_size());
+        fs::remove_file(disk.path().join("filler")).unwrap();
+        let ran = farm.resign_ok(&arguments);
+        assert!(ran.stderr.contains("Going on with the campaign of"), "{}", ran.text());
+        let judge = Judge::new();
+        packages.iter().for_each(|path| judge.is_new(path));
+        assert_eq!(farm.home.log_size(), 60, "nothing is signed twice");
+    }
 }

@@ -95,3 +95,28 @@ fn a_directory_that_this_campaign_did_not_begin_or_that_lies_in_the_tree_is_refu
     assert_eq!(fs::read(package).unwrap(), fs::read(fixtures::package(PACKAGE)).unwrap());
     assert_eq!(farm.home.log_size(), 0);
 }
+
+#[test]
+fn a_second_tree_that_is_complete_is_said_to_be_each_time_and_is_built_anew_when_it_is_empty() {
+    let farm = Farm::new();
+    let already = farm.put("a.rpm", PACKAGE);
+    let new = farm.home.work().join("new");
+    // With something to sign, and with nothing.
+    for signed in [1, 0] {
+        farm.resign_ok(&["--output", "new"]);
+        for _ in 0..2 {
+            let ran = farm.resign(&["--output", "new"]);
+            assert_eq!(ran.code, Some(1), "{}", ran.text());
+            assert!(
+                ran.stderr.contains("is complete") && !ran.stderr.contains("not empty"),
+                "{}",
+                ran.text()
+            );
+            assert!(ran.stderr.contains("Switch the symbolic link"), "{}", ran.text());
+        }
+        Judge::new().is_new(&new.join("a.rpm"));
+        assert_eq!(farm.home.log_size(), 1, "{signed}");
+        fs::copy(new.join("a.rpm"), &already).unwrap();
+        fs::remove_file(new.join("a.rpm")).unwrap();
+    }
+}

@@ -3,10 +3,12 @@
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::keys::CreateKey;
 use sealwright_proto::limits::VALIDITY_S_MAX;
 use sealwright_proto::names::KeyName;
 use sealwright_proto::v1::CreateKeyRequest;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Bytes of `name_real` and of `name_comment`.
@@ -50,6 +52,42 @@ pub enum Bad {
     },
 }
 
+/// What keys are like that programs ask for, where their requests do not say it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bits of those whose request names none.
+    pub key_length: u32,
+    /// What obs-sign's protocol may do with them.
+    pub obs_digest: ObsDigest,
+    /// Whether that is the primary key, which can certify, instead of a subkey that cannot.
+    pub obs_digest_on_primary: bool,
+}
+
+/// Whether keys are sealed for digests that come over obs-sign's protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ObsDigest {
+    /// They are not.
+    #[default]
+    None,
+    /// For SHA-2.
+    Sha2,
+    /// For SHA-1 too.
+    Sha1,
+}
+
+impl Shape {
+    fn usages(&self) -> impl Iterator<Item = Usage> {
+        let usages: &[Usage] = match self.obs_digest {
+            ObsDigest::None => &[Usage::OpenPgp],
+            ObsDigest::Sha2 => &[Usage::OpenPgp, Usage::ObsDigest],
+            ObsDigest::Sha1 => &[Usage::OpenPgp, Usage::ObsDigest, Usage::ObsDigestSha1],
+        };
+        usages.iter().copied()
+    }
+}
+
 /// A request of which the name is known, and what is necessary is there.
 pub struct Query {
     name: KeyName,
@@ -88,12 +126,12 @@ impl Query {
         &self.name
     }
 
-    /// The key that is asked for; where the request names no length, of this one.
+    /// The key that is asked for, as the operator wants keys to be.
     ///
     /// # Errors
     /// A field that cannot be honoured: it is named.
-    pub fn create(&self, key_length: u32) -> Result<CreateKey, Bad> {
-        let bits = self.key_length(key_length)?;
+    pub fn create(&self, shape: &Shape) -> Result<CreateKey, Bad> {
+        let bits = self.key_length(shape.key_length)?;
         let valid_for_s = self.valid_for_s()?;
         let user_id = self.user_id()?;
         let wire = CreateKeyRequest {
@@ -101,6 +139,9 @@ impl Query {
             algorithm: format!("rsa{bits}"),
             user_id,
             valid_for_s,
+            usages: shape.usages().map(|usage| usage.id().into()).collect(),
+            signing_subkey: shape.obs_digest != ObsDigest::None && !shape.obs_digest_on_primary,
+            bare_digests_on_primary: shape.obs_digest_on_primary,
             ..CreateKeyRequest::default()
         };
         CreateKey::parse(wire)

@@ -11,8 +11,10 @@
     reason = "tests"
 )]
 
+mod bare;
 mod harness;
 mod import;
 mod keys;
+mod project;
 mod protocol;
 mod sign;

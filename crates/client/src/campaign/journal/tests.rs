@@ -8,7 +8,7 @@ fn before(bytes: &[u8]) -> Before {
 
 fn open_in(folder: &tempfile::TempDir, digest: u8) -> Result<(Arc<Journal>, Past), Error> {
     let place = Place::File(folder.path().join("j"));
-    Journal::open(&place, [digest; 32], &|| Ok(())).map(|(journal, past)| (Arc::new(journal), past))
+    Journal::open(&place, [digest; 32], &|_| Ok(())).map(|(journal, past)| (Arc::new(journal), past))
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ fn a_journal_for_which_there_was_no_room_says_so_each_time() {
     let path = Path::new("/t/j");
     let full = Error::write(path, 1, Errno::NOSPC.into());
     let again = Broken::by(&full).again(path);
-    assert!(matches!(again, Error::NoSpace { .. }), "{again}");
+    assert!(matches!(again, Error::NoSpace { need: 1, .. }), "{again}");
     let unknown = Error::sync(path, 1, Errno::IO.into());
     assert!(matches!(Broken::by(&unknown).again(path), Error::Sync { .. }));
 }
@@ -90,12 +90,12 @@ fn a_journal_for_which_there_was_no_room_says_so_each_time() {
 async fn a_finished_journal_is_kept_aside_and_a_foreign_or_damaged_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, _) = open_in(&folder, 1).unwrap();
-    assert!(!journal.finish().await.unwrap(), "nothing was asked for");
+    assert!(!journal.finish(false).await.unwrap(), "nothing was asked for");
     drop(journal);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     let (journal, _) = open_in(&folder, 1).unwrap();
     journal.asked(Path::new("/t/a"), before(b"old")).await.unwrap();
-    assert!(journal.finish().await.unwrap());
+    assert!(journal.finish(false).await.unwrap());
     assert!(matches!(open_in(&folder, 1), Err(Error::Campaign(CampaignFault::JournalBusy { .. }))));
     drop(journal);
     let (journal, past) = open_in(&folder, 1).unwrap();

@@ -74,10 +74,11 @@ impl Ending<'_> {
         };
         let is_clean = check.as_ref().is_some_and(|check| self.say_check(check));
         let regenerate = self.say_repositories()?;
-        self.write_purge_list()?;
-        let is_finished = is_complete && is_over;
+        let listed = self.write_purge_list();
+        let may_finish = is_complete && is_over;
+        let (kept, is_finished) = self.close(may_finish).await;
         self.say_second(is_finished);
-        let kept = self.close(is_finished).await?;
+        listed?;
         let known =
             Known { summary, check: check.as_ref(), is_finished, journal: kept.as_deref(), regenerate };
         self.printer.summary(&SummaryView::of(known));
@@ -115,49 +116,26 @@ impl Ending<'_> {
             say(&format!("       {}", reason.advice));
         }
         if let Some(fatal) = &self.summary.fatal {
-            say(&format!("STOPPED at {}: {}", shown(&fatal.path), fatal.why));
-            say(&format!("       {}", fatal.advice));
+            say_stopped(&fatal.path, &fatal.why, &fatal.advice);
         }
     }
 
     /// Whether nothing is left that the campaign should have reached.
     fn say_check(&self, check: &Check) -> bool {
-        let mut keys: Vec<(&String, &u64)> = check.keys.iter().collect();
-        keys.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let named: Vec<String> = keys
-            .iter()
-            .take(KEYS_SHOWN_MAX)
-            .map(|(key, count)| {
-                let name =
-                    if key.is_empty() { "a key without a name".to_owned() } else { short_fingerprint(key) };
-                format!("{count} by {name}")
-            })
-            .collect();
-        let mut line = format!("Check: {} packages", check.packages);
-        if !named.is_empty() {
-            line.push_str(&format!(": {}", named.join(", ")));
-        }
-        if check.unsigned > 0 {
-            line.push_str(&format!(", {} unsigned", check.unsigned));
-        }
-        if check.unreadable > 0 {
-            line.push_str(&format!("; {} cannot be read", check.unreadable));
-        }
-        if check.is_stopped {
-            line.push_str("; stopped before all were looked at");
-        }
-        say(&line);
+        say(&check_line(check));
         let (left, what) = match &self.args.from {
+            Some(old) if check.old == 1 => (1, format!("still carries the old key {old}")),
             Some(old) => (check.old, format!("still carry the old key {old}")),
+            None if check.not_new == 1 => (1, "does not carry the new key".to_owned()),
             None => (check.not_new, "do not carry the new key".to_owned()),
         };
         if left > 0 {
-            say(&format!("{left} packages {what}:"));
+            say(&format!("{} {what}:", packages(left)));
             for path in &check.examples {
                 say(&format!("       {}", shown(path)));
             }
         }
-        left == 0 && !check.is_stopped
+        left == 0 && check.unreadable == 0 && !check.is_stopped
     }
 
     /// The commands that make metadata anew: checksums of all changed packages in it are wrong.
@@ -195,26 +173,110 @@ impl Ending<'_> {
     }
 
     /// Finished, the journal is only the way back; otherwise it is the way on.
-    async fn close(&self, is_finished: bool) -> Result<Option<PathBuf>, Failure> {
-        let Some(journal) = self.campaign.journal() else { return Ok(None) };
+    /// Returns where it lies, if it is there, and whether the campaign has finished.
+    async fn close(&self, may_finish: bool) -> (Option<PathBuf>, bool) {
+        let Some(journal) = self.campaign.journal() else { return (None, may_finish) };
         let path = journal.path().to_owned();
-        if !is_finished {
-            terminal::err_whole(&format!("Go on: {}", command(self.args)));
-            return Ok(Some(path));
-        }
-        if !journal.finish().await.map_err(|error| failed(&error))? {
-            return Ok(None);
+        let keeps = self.campaign.second().is_some();
+        let kept = if may_finish { journal.finish(keeps).await.map(Some) } else { Ok(None) };
+        let kept = match kept {
+            Ok(Some(kept)) => kept,
+            Ok(None) => {
+                terminal::err_whole(&format!("Go on: {}", command(self.args)));
+                return (Some(path), false);
+            }
+            Err(error) => {
+                say_stopped(&path, &Failure::chain(&error), error.advice());
+                terminal::err_whole(&format!("Go on: {}", command(self.args)));
+                return (Some(path), false);
+            }
+        };
+        if !kept {
+            return (None, true);
         }
         if self.campaign.second().is_none() {
             let words = ["sealwright", "resign", "--undo", "--journal"].map(str::to_owned);
             let back = command_line(&words, std::slice::from_ref(&path));
             terminal::err_whole(&format!("The way back: {back}"));
         }
-        Ok(Some(path))
+        (Some(path), true)
     }
 }
 
 /// Without slashes at its end, which would follow the link.
 fn trimmed(path: &Path) -> PathBuf {
     path.components().collect()
+}
+
+fn say_stopped(path: &Path, why: &str, advice: &str) {
+    say(&format!("STOPPED at {}: {why}", shown(path)));
+    say(&format!("       {advice}"));
+}
+
+/// Every number in it is true beside every other: keys that are not named are counted, and so are packages that several
+/// keys have signed.
+fn check_line(check: &Check) -> String {
+    let mut keys: Vec<(&String, u64)> = check.keys.iter().map(|(key, count)| (key, *count)).collect();
+    keys.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let (named, others) = keys.split_at(keys.len().min(KEYS_SHOWN_MAX));
+    let mut parts: Vec<String> = named
+        .iter()
+        .map(|(key, count)| match key.as_str() {
+            "" => format!("{count} by a key without a name"),
+            key => format!("{count} by {}", short_fingerprint(key)),
+        })
+        .collect();
+    let others = others.iter().fold(check.further, |sum, (_, count)| sum.saturating_add(*count));
+    let mut part = |count: u64, what: &str| {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    };
+    part(others, "by other keys");
+    part(check.unsigned, "unsigned");
+    let mut line = format!("Check: {}", packages(check.packages));
+    if !parts.is_empty() {
+        line.push_str(&format!(": {}", parts.join(", ")));
+    }
+    if check.several > 0 {
+        line.push_str(&format!(" ({} by several keys, counted for each)", check.several));
+    }
+    if check.unreadable > 0 {
+        line.push_str(&format!("; {} more cannot be read", check.unreadable));
+    }
+    if check.is_stopped {
+        line.push_str("; stopped before all were looked at");
+    }
+    line
+}
+
+fn packages(count: u64) -> String {
+    if count == 1 { "1 package".to_owned() } else { format!("{count} packages") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_the_check_agree_with_each_other_in_every_combination() {
+        let id = |number: usize| format!("{number:016x}");
+        let none = Check::default();
+        assert_eq!(check_line(&none), "Check: 0 packages");
+        let unsigned = Check { packages: 1, unsigned: 1, ..Check::default() };
+        assert_eq!(check_line(&unsigned), "Check: 1 package: 1 unsigned");
+        let keys = [(id(1), 2), (String::new(), 1)].into();
+        let both = Check { packages: 3, unsigned: 1, keys, several: 1, unreadable: 2, ..Check::default() };
+        let line = check_line(&both);
+        let first = short_fingerprint(&id(1));
+        let expected = format!(
+            "Check: 3 packages: 2 by {first}, 1 by a key without a name, 1 unsigned (1 by several keys, counted for each); 2 more cannot be read"
+        );
+        assert_eq!(line, expected);
+        let keys = (0..KEYS_SHOWN_MAX + 2).map(|number| (id(number), 5)).collect();
+        let packages = 5 * (KEYS_SHOWN_MAX as u64 + 2) + 7;
+        let many = Check { packages, keys, further: 7, is_stopped: true, ..Check::default() };
+        let line = check_line(&many);
+        assert!(line.contains(", 17 by other keys; stopped before all were looked at"), "{line}");
+    }
 }

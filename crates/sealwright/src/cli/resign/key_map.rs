@@ -18,6 +18,8 @@ const KEYS_MAX: usize = 1000;
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) keys: Vec<String>,
+    /// By what each was named: the option, or the first line.
+    pub(super) named: Vec<String>,
     /// Real path, and number of the key.
     pub(super) directories: Vec<(PathBuf, usize)>,
 }
@@ -30,7 +32,8 @@ impl Rules {
     pub(super) fn of(args: &Args, trees: &[Tree]) -> Result<Self, Failure> {
         let Some(path) = &args.key_map else {
             let keys = args.key.clone().into_iter().collect();
-            return Ok(Self { keys, directories: vec![(PathBuf::from("/"), 0)] });
+            let named = vec!["--key".to_owned()];
+            return Ok(Self { keys, named, directories: vec![(PathBuf::from("/"), 0)] });
         };
         let text = kept::read_text(path, FILE_BYTES_MAX).map_err(|error| {
             Failure::usage(
@@ -46,11 +49,12 @@ impl Rules {
 
     fn parse(text: &str, path: &Path) -> Result<Self, Failure> {
         let base = path.parent().unwrap_or(Path::new(""));
+        let line_named = |number: u32| format!("the key map {}, line {number}", path.display());
         let wrong = |number: u32, why: String| {
-            let what = format!("the key map {}, line {number}: {why}", path.display());
+            let what = format!("{}: {why}", line_named(number));
             Failure::usage(what, "Write lines of DIRECTORY = KEY; directories are relative to the file.")
         };
-        let mut keys: Vec<String> = Vec::new();
+        let (mut keys, mut named): (Vec<String>, Vec<String>) = Default::default();
         // In one order, whatever that of the lines is: it is a part of what makes the campaign this one.
         let mut directories: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for line in key_map::parse(text).map_err(|(number, why)| wrong(number, why.to_string()))? {
@@ -63,6 +67,7 @@ impl Rules {
             let at = keys.iter().position(|known| known == key).unwrap_or(keys.len());
             if at == keys.len() {
                 keys.push(key.to_owned());
+                named.push(line_named(number));
             }
             if keys.len() > KEYS_MAX {
                 return Err(wrong(number, format!("more than {KEYS_MAX} keys")));
@@ -71,7 +76,7 @@ impl Rules {
                 return Err(wrong(number, format!("{directory} has a key already")));
             }
         }
-        Ok(Self { keys, directories: directories.into_iter().collect() })
+        Ok(Self { keys, named, directories: directories.into_iter().collect() })
     }
 
     fn check(&self, path: &Path, trees: &[&Path]) -> Result<(), Failure> {

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use sealwright_server::Allow;
+use sealwright_server::allow::Allow;
+use sealwright_server::keygen::{ObsDigest, Shape};
 use serde::Deserialize;
 
 use super::{ADDRESSES_MAX, refused};
@@ -26,12 +27,27 @@ pub(in crate::serve) struct CoprKeygen {
     /// Bits of keys whose request names no length.
     #[serde(default = "CoprKeygen::key_length")]
     pub(in crate::serve) key_length: u32,
+    /// Whether keys are for digests over obs-sign's protocol.
+    #[serde(default)]
+    pub(in crate::serve) obs_digest: ObsDigest,
+    /// And with the primary key.
+    #[serde(default)]
+    pub(in crate::serve) obs_digest_on_primary: bool,
 }
 
 impl CoprKeygen {
     /// As copr-keygen has it.
     const fn key_length() -> u32 {
         2048
+    }
+
+    /// What keys are like.
+    pub(in crate::serve) const fn shape(&self) -> Shape {
+        Shape {
+            key_length: self.key_length,
+            obs_digest: self.obs_digest,
+            obs_digest_on_primary: self.obs_digest_on_primary,
+        }
     }
 
     /// The same with the path of the token in `base`.
@@ -70,6 +86,10 @@ impl CoprKeygen {
                 format!("[copr_keygen] key_length = {} is none of 2048, 3072 and 4096", self.key_length);
             return Err(refused(file, &what, "Leave it out for 2048, as copr-keygen has it."));
         }
+        if self.obs_digest == ObsDigest::None && self.obs_digest_on_primary {
+            let what = "[copr_keygen] obs_digest_on_primary = true without obs_digest";
+            return Err(refused(file, what, "Set obs_digest = \"sha2\", or leave both out."));
+        }
         Ok(Self { token_file: self.token_file.map(|path| base.join(path)), ..self })
     }
 }
@@ -105,6 +125,8 @@ mod tests {
             ("{ from = \"127.0.0.1\", client = \"copr\" }", "", "allow has no line"),
             ("\"127.0.0.1\",", "\"127.0.0.1/8\",", "bits are set"),
             ("address", "key_length = 1024\naddress", "none of 2048"),
+            ("address", "obs_digest_on_primary = true\naddress", "without obs_digest"),
+            ("address", "obs_digest = \"md5\"\naddress", "unknown variant"),
             ("client =", "clients =", "unknown field"),
             ("address", "addresses = 1\naddress", "unknown field"),
         ] {

@@ -6,12 +6,16 @@ use serde_json::json;
 
 use super::*;
 
+const fn plain() -> Shape {
+    Shape { key_length: 2048, obs_digest: ObsDigest::None, obs_digest_on_primary: false }
+}
+
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap())).collect()
 }
 
 fn asked(body: &Value) -> Result<CreateKey, Bad> {
-    Query::parse(&HeaderMap::new(), body.to_string().as_bytes())?.create(2048)
+    Query::parse(&HeaderMap::new(), body.to_string().as_bytes())?.create(&plain())
 }
 
 fn with(field: &str, value: Value) -> Result<CreateKey, Bad> {
@@ -232,7 +236,7 @@ fn a_body_is_json_in_its_charset_whatever_its_type_but_a_form() {
     let latin = b"{\"name_real\":\"J\xe9\",\"name_email\":\"a#b@c\"}";
     assert!(matches!(code(&[], latin), Err(Bad::NotText)));
     let query = Query::parse(&headers(&[("charset", "ISO-8859-1")]), latin).unwrap();
-    assert_eq!(query.create(2048).unwrap().spec.user_id, "J\u{e9} <a#b@c>");
+    assert_eq!(query.create(&plain()).unwrap().spec.user_id, "J\u{e9} <a#b@c>");
     assert!(matches!(code(&[("charset", "us-ascii")], latin), Err(Bad::NotText)));
     code(&[("charset", "ascii")], body).unwrap();
     for unknown in ["utf-16", "", "rot13"] {
@@ -244,4 +248,23 @@ fn a_body_is_json_in_its_charset_whatever_its_type_but_a_form() {
 fn of_two_fields_of_one_name_the_last_counts() {
     let body = br#"{"name_real":"a","name_email":"x#y@z","name_email":"a#b@c"}"#;
     assert_eq!(Query::parse(&HeaderMap::new(), body).unwrap().name().as_str(), "a#b@c");
+}
+
+#[test]
+fn keys_are_for_digests_of_others_only_where_the_operator_says_so_and_then_on_a_subkey_unless_he_says_that_too()
+ {
+    let body = br#"{"name_real":"a","name_email":"a#b@c","usages":[2],"signing_subkey":true}"#;
+    let query = Query::parse(&HeaderMap::new(), body).unwrap();
+    let made = |obs_digest, obs_digest_on_primary| {
+        let create = query.create(&Shape { obs_digest, obs_digest_on_primary, ..plain() }).unwrap();
+        (create.usages, create.spec.signing_subkey, create.spec.bare_digests_on_primary)
+    };
+    let (sha2, sha1) = (
+        vec![Usage::OpenPgp, Usage::ObsDigest],
+        vec![Usage::OpenPgp, Usage::ObsDigest, Usage::ObsDigestSha1],
+    );
+    assert_eq!(made(ObsDigest::None, false), (vec![Usage::OpenPgp], false, false));
+    assert_eq!(made(ObsDigest::Sha2, false), (sha2.clone(), true, false));
+    assert_eq!(made(ObsDigest::Sha2, true), (sha2, false, true));
+    assert_eq!(made(ObsDigest::Sha1, false), (sha1, true, false));
 }
