@@ -9,6 +9,10 @@ use serde::Deserialize;
 use crate::failure::Failure;
 use crate::log;
 
+mod copr_keygen;
+
+pub(super) use copr_keygen::CoprKeygen;
+
 /// Bytes of the file.
 pub(super) const BYTES_MAX: usize = 64 << 10;
 
@@ -32,6 +36,7 @@ pub(super) struct Config {
     pub(super) limits: Limits,
     pub(super) log: log::Settings,
     pub(super) users: Option<Users>,
+    pub(super) copr_keygen: Option<CoprKeygen>,
 }
 
 /// PEM files.
@@ -92,17 +97,19 @@ impl Config {
             (Some(obs), Some(next)) => obs.has_sockets_of(next),
             (None, Some(_)) | (Some(_), None) => false,
         };
+        let of_keygen = |config: &Self| config.copr_keygen.as_ref().map(|keygen| keygen.addresses.clone());
         let fixed = [
-            ("listen", self.addresses == next.addresses && self.metrics == next.metrics),
-            ("obs", has_same_obs),
-            ("store", self.store == next.store),
-            ("signer", self.signer == next.signer),
-            ("users", self.users == next.users),
+            ("[listen]", self.addresses == next.addresses && self.metrics == next.metrics),
+            ("[obs]", has_same_obs),
+            ("[store]", self.store == next.store),
+            ("[signer]", self.signer == next.signer),
+            ("[users]", self.users == next.users),
+            ("[copr_keygen] address", of_keygen(self) == of_keygen(next)),
         ];
         match fixed.into_iter().find(|(_, is_same)| !is_same) {
             None => Ok(()),
             Some((table, _)) => Err(Failure::failed(
-                format!("[{table}] of server.toml was changed, which a reload cannot do"),
+                format!("{table} of server.toml was changed, which a reload cannot do"),
                 "Start the server again, or change it back.",
             )),
         }
@@ -119,7 +126,8 @@ impl Config {
         })?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let in_base = |path: &Path| base.join(path);
-        let Raw { listen, tls, clients, store, signer, limits, obs, log, users } = raw;
+        let Raw { listen, tls, clients, store, signer, limits, obs, log, users, copr_keygen } = raw;
+        let copr_keygen = copr_keygen.map(|keygen| keygen.checked(file, base)).transpose()?;
         let metrics = metrics_address(file, &listen)?;
         if listen.address.len() > ADDRESSES_MAX {
             let what = format!("[listen] address has more than {ADDRESSES_MAX} addresses");
@@ -153,6 +161,7 @@ impl Config {
             limits,
             log,
             users,
+            copr_keygen,
         })
     }
 }
@@ -216,6 +225,7 @@ struct Raw {
     #[serde(default)]
     log: Log,
     users: Option<Users>,
+    copr_keygen: Option<CoprKeygen>,
 }
 
 #[derive(Deserialize)]
@@ -407,6 +417,11 @@ connections = 12
             ("/var/lib/sealwright/store", "/srv/store", "[store]"),
             ("root = \"root\"", "root = \"other\"", "[signer]"),
             ("[limits]", "[users]\nfront = \"a\"\nsigner = \"b\"\n[limits]", "[users]"),
+            (
+                "[limits]",
+                "[copr_keygen]\naddress = [\"[::1]:1\"]\nallow = [{ from = \"::1\", client = \"a\" }]\n[limits]",
+                "[copr_keygen]",
+            ),
         ] {
             let refused = running.check_reload(&parse(&WHOLE.replace(found, instead)).unwrap()).unwrap_err();
             assert!(refused.what.contains(table), "{}", refused.what);
