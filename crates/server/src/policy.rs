@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::group::Group;
+use sealwright_proto::convert::keys::{CreateKey, KeySource};
 use sealwright_proto::names::{KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::time::utc;
@@ -29,6 +30,9 @@ pub struct Grants {
     pub administrator: bool,
     /// The keys it may see and sign with.
     pub keys: Keys,
+    /// May make software keys whose names end like one of these, and nothing else with them: who has no grant for a
+    /// key that he had made can neither see it nor sign with it. An empty one: of any name.
+    pub makes: Vec<Box<str>>,
     /// What it may do with them over obs-sign's protocol, where a server speaks it.
     pub obs: BTreeSet<ObsGrant>,
 }
@@ -56,12 +60,13 @@ pub enum Keys {
 
 impl Grants {
     /// Everything: the owner of an embedded store.
-    pub const OWNER: Self = Self { administrator: true, keys: Keys::All, obs: BTreeSet::new() };
+    pub const OWNER: Self =
+        Self { administrator: true, keys: Keys::All, makes: Vec::new(), obs: BTreeSet::new() };
 
     /// Signing with the keys of these names, and no more.
     #[must_use]
     pub const fn keys(names: BTreeSet<KeyName>) -> Self {
-        Self { administrator: false, keys: Keys::Names(names), obs: BTreeSet::new() }
+        Self { administrator: false, keys: Keys::Names(names), makes: Vec::new(), obs: BTreeSet::new() }
     }
 }
 
@@ -283,6 +288,60 @@ pub fn administer(principal: &Principal) -> Result<Administrator, Fault> {
     Err(Fault::new(Code::PermissionDenied, message))
 }
 
+impl Administrator {
+    /// An administrator may make any key.
+    pub(crate) const fn may_create(self, create: CreateKey) -> MayCreate {
+        MayCreate(create)
+    }
+}
+
+/// Proof that this key may be made for who asked.
+#[derive(Clone, Debug)]
+pub(crate) struct MayCreate(CreateKey);
+
+impl MayCreate {
+    /// The key that was decided about.
+    pub(crate) const fn create(&self) -> &CreateKey {
+        &self.0
+    }
+
+    /// The same, to be made.
+    pub(crate) fn into_inner(self) -> CreateKey {
+        self.0
+    }
+}
+
+/// Whether a key of this name may be made for the principal; says nothing about whether there is one.
+///
+/// # Errors
+/// [`Code::PermissionDenied`].
+pub(crate) fn may_create(principal: &Principal, create: CreateKey) -> Result<MayCreate, Fault> {
+    if principal.grants.administrator {
+        return Ok(MayCreate(create));
+    }
+    may_name(principal, &create.name)?;
+    match create.spec.source {
+        KeySource::Software(_) => Ok(MayCreate(create)),
+        KeySource::Token(..) | KeySource::TakenOver(..) => {
+            let message = format!("{} may make software keys alone", principal.name);
+            Err(Fault::new(Code::PermissionDenied, message))
+        }
+    }
+}
+
+/// The same where only the name is known yet.
+///
+/// # Errors
+/// [`Code::PermissionDenied`].
+pub(crate) fn may_name(principal: &Principal, name: &KeyName) -> Result<(), Fault> {
+    let Grants { administrator, makes, .. } = &principal.grants;
+    if *administrator || makes.iter().any(|end| name.as_str().ends_with(end.as_ref())) {
+        return Ok(());
+    }
+    let message = format!("{} may not make a key named {name}", principal.name);
+    Err(Fault::new(Code::PermissionDenied, message))
+}
+
 #[cfg(test)]
 mod tests {
     use sealwright_crypto::algorithm::HashAlgorithm;
@@ -443,6 +502,46 @@ mod tests {
         assert_eq!(hidden.code, Code::PermissionDenied);
         let full = Fault::new(Code::StoreFailed, "x");
         assert_eq!(look_up_failed(&stranger, &reference, full.clone()), full);
+    }
+
+    fn create(name: &str, token: &str) -> CreateKey {
+        CreateKey::parse(sealwright_proto::v1::CreateKeyRequest {
+            name: name.to_owned(),
+            algorithm: "rsa2048".to_owned(),
+            token: token.to_owned(),
+            user_id: "a <a@example.org>".to_owned(),
+            ..Default::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_grant_to_make_keys_is_for_software_keys_of_names_that_end_like_it() {
+        let makes = |ends: &[&str]| Grants {
+            makes: ends.iter().map(|end| Box::from(*end)).collect(),
+            ..Grants::keys(BTreeSet::new())
+        };
+        let code = |grants: Grants, name: &str, token: &str| {
+            let principal = Principal::new("copr", grants).unwrap();
+            may_create(&principal, create(name, token)).err().map(|fault| fault.code)
+        };
+        let ends = ["@one.example", "@two.example"];
+        assert_eq!(code(makes(&ends), "a#b@two.example", ""), None);
+        for name in ["a#b@two.example.org", "two.example", "release"] {
+            assert_eq!(code(makes(&ends), name, ""), Some(Code::PermissionDenied), "{name}");
+        }
+        assert_eq!(code(makes(&ends), "a#b@two.example", "hsm1"), Some(Code::PermissionDenied));
+        assert_eq!(code(makes(&[""]), "release", ""), None);
+        assert_eq!(code(makes(&[]), "release", ""), Some(Code::PermissionDenied));
+        assert_eq!(code(Grants::OWNER, "release", "hsm1"), None);
+        // To make a key is not to sign with it, nor to see it, nor to administer.
+        let maker = Principal::new("copr", makes(&[""])).unwrap();
+        assert_eq!(code_of_signing(&maker), Some(Code::PermissionDenied));
+        assert!(administer(&maker).is_err() && maker.sees_only().is_some_and(BTreeSet::is_empty));
+    }
+
+    fn code_of_signing(principal: &Principal) -> Option<Code> {
+        code(principal, &facts())
     }
 
     #[test]
