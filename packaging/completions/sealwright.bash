@@ -37,6 +37,9 @@ _sealwright() {
             sealwright,key)
                 cmd="sealwright__subcmd__key"
                 ;;
+            sealwright,obs-sign)
+                cmd="sealwright__subcmd__obs__subcmd__sign"
+                ;;
             sealwright,resign)
                 cmd="sealwright__subcmd__resign"
                 ;;
@@ -81,6 +84,9 @@ _sealwright() {
                 ;;
             sealwright__subcmd__help,key)
                 cmd="sealwright__subcmd__help__subcmd__key"
+                ;;
+            sealwright__subcmd__help,obs-sign)
+                cmd="sealwright__subcmd__help__subcmd__obs__subcmd__sign"
                 ;;
             sealwright__subcmd__help,resign)
                 cmd="sealwright__subcmd__help__subcmd__resign"
@@ -191,7 +197,7 @@ _sealwright() {
 
     case "${cmd}" in
         sealwright)
-            opts="-h -V --json --help --version demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help"
+            opts="-h -V --json --help --version demo key sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -271,7 +277,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help)
-            opts="demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help"
+            opts="demo key sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -494,6 +500,20 @@ _sealwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sealwright__subcmd__help__subcmd__obs__subcmd__sign)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sealwright__subcmd__help__subcmd__resign)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -693,7 +713,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__create)
-            opts="-h -V --algorithm --uid --expires --token --signing-subkey --openpgp --server --config --json --help --version"
+            opts="-h -V --algorithm --uid --expires --token --signing-subkey --openpgp --obs-digest --obs-digest-on-primary --obs-project-keys --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -717,6 +737,10 @@ _sealwright() {
                     ;;
                 --openpgp)
                     COMPREPLY=($(compgen -W "v4 v6" -- "${cur}"))
+                    return 0
+                    ;;
+                --obs-digest)
+                    COMPREPLY=($(compgen -W "sha2 sha1" -- "${cur}"))
                     return 0
                     ;;
                 --server)
@@ -953,7 +977,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__import)
-            opts="-h -V --passphrase-file --subkey --token --object --id --uid --expires --openpgp --server --config --json --help --version"
+            opts="-h -V --passphrase-file --subkey --obs-digest --obs-digest-on-primary --obs-project-keys --token --object --id --uid --expires --openpgp --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -965,6 +989,10 @@ _sealwright() {
                     ;;
                 --subkey)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --obs-digest)
+                    COMPREPLY=($(compgen -W "sha2 sha1" -- "${cur}"))
                     return 0
                     ;;
                 --token)
@@ -1069,6 +1097,20 @@ _sealwright() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__obs__subcmd__sign)
+            opts="-V --json --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

@@ -42,8 +42,11 @@ pub struct Grants {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ObsGrant {
-    /// To have digests signed: with a key that was sealed for them, full power over what it can do.
+    /// To have digests signed: with a key that was sealed for them, full power over what it can do. Also with project
+    /// keys.
     Sign,
+    /// To have project keys made, with user ids of the client's choice, which a key that was sealed for that certifies.
+    Keygen,
 }
 
 /// A set of keys by name. Names are never reused, so a name is one key for ever, also one that is made later.
@@ -201,7 +204,8 @@ impl Authorised {
 /// # Errors
 /// [`Code::PermissionDenied`], [`Code::KeyDisabled`], [`Code::KeyExpired`], [`Code::UsageNotAllowed`].
 pub fn decide(principal: &Principal, group: &Group, facts: &Facts, now_s: i64) -> Result<Authorised, Fault> {
-    if group.items.iter().any(|item| item.usage.is_bare()) && !principal.may_over_obs(ObsGrant::Sign) {
+    let is_of_obs = |usage: Usage| usage.is_bare() || usage == Usage::ObsProjectKeys;
+    if group.items.iter().any(|item| is_of_obs(item.usage)) && !principal.may_over_obs(ObsGrant::Sign) {
         let message = format!("{} has no grant for signing bare digests", principal.name);
         return Err(Fault::new(Code::PermissionDenied, message));
     }
@@ -219,6 +223,23 @@ pub fn decide_salts(
     now_s: i64,
 ) -> Result<Authorised, Fault> {
     decide_usages(principal, key, std::iter::once(Usage::OpenPgp), facts, now_s)
+}
+
+/// Decides about a new project key, which the key certifies.
+///
+/// # Errors
+/// Those of [`decide`].
+pub fn decide_project_key(
+    principal: &Principal,
+    key: &KeyReference,
+    facts: &Facts,
+    now_s: i64,
+) -> Result<Authorised, Fault> {
+    if !principal.may_over_obs(ObsGrant::Keygen) {
+        let message = format!("{} has no grant for making project keys", principal.name);
+        return Err(Fault::new(Code::PermissionDenied, message));
+    }
+    decide_usages(principal, key, std::iter::once(Usage::ObsProjectKeys), facts, now_s)
 }
 
 fn decide_usages(
@@ -429,7 +450,29 @@ mod tests {
         assert_eq!(code(Grants::OWNER, &facts), Some(Code::PermissionDenied));
         let of_another = Facts { name: "other".to_owned(), ..facts.clone() };
         assert_eq!(code(with.clone(), &of_another), Some(Code::PermissionDenied));
+        let project = bare.items[0].content.clone();
+        let Content::Bare(project) = project else { panic!("it is bare") };
+        let project = ToBeSigned::by_project_key(project, Arc::from([0x85].as_slice()));
+        let project = Group { items: vec![project], ..group() };
+        let owner = decide(&Principal::local(), &project, &facts, NOW_S);
+        assert_eq!(owner.err().map(|fault| fault.code), Some(Code::PermissionDenied));
         assert_eq!(code(with, &Facts { usages: vec![Usage::OpenPgp], ..facts }), Some(Code::UsageNotAllowed));
+    }
+
+    #[test]
+    fn a_project_key_needs_a_grant_and_a_key_that_was_sealed_for_it() {
+        let names = BTreeSet::from([KeyName::parse("release").unwrap()]);
+        let reference = KeyReference::parse("release").unwrap();
+        let code = |obs: &[ObsGrant], usages: &[Usage]| {
+            let grants = Grants { obs: obs.iter().copied().collect(), ..Grants::keys(names.clone()) };
+            let principal = Principal::new("ci", grants).unwrap();
+            let facts = Facts { usages: usages.to_vec(), ..facts() };
+            decide_project_key(&principal, &reference, &facts, NOW_S).err().map(|fault| fault.code)
+        };
+        let sealed = [Usage::OpenPgp, Usage::ObsProjectKeys];
+        assert_eq!(code(&[ObsGrant::Keygen], &sealed), None);
+        assert_eq!(code(&[ObsGrant::Sign], &sealed), Some(Code::PermissionDenied));
+        assert_eq!(code(&[ObsGrant::Keygen], &[Usage::OpenPgp]), Some(Code::UsageNotAllowed));
     }
 
     #[test]

@@ -477,7 +477,7 @@ mod tests {
         assert_eq!(create_refused_as(|c| c.user_id = "a\nb".to_owned()), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.user_id = "x".repeat(1025)), Code::LimitExceeded);
         assert_eq!(create_refused_as(|c| c.openpgp_version = 5), Code::Unsupported);
-        assert_eq!(create_refused_as(|c| c.usages = vec![1, 4]), Code::Unsupported);
+        assert_eq!(create_refused_as(|c| c.usages = vec![1, 5]), Code::Unsupported);
         assert_eq!(create_refused_as(|c| c.usages = vec![2, 2]), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.valid_for_s = Some(0)), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.valid_for_s = Some(u64::MAX)), Code::LimitExceeded);

@@ -369,6 +369,38 @@ connections = 12
         }
     }
 
+    /// `docs/howto/obs.md` has every setting of the table; those with a default, with that.
+    #[test]
+    fn the_table_of_the_manual_for_clients_of_obs_sign_says_every_setting_with_its_default() {
+        let manual = include_str!("../../../../docs/howto/obs.md");
+        let (_, section) = manual.split_once("## The server: ").unwrap();
+        let lines = section.lines().skip_while(|line| !line.starts_with("    "));
+        let lines: Vec<&str> = lines.take_while(|line| line.starts_with("    ")).map(str::trim).collect();
+        let obs = |text: &str| parse(&format!("{WHOLE}\n{text}")).unwrap().obs.unwrap();
+        let whole = obs(&lines.join("\n"));
+        assert_eq!((whole.listen.len(), whole.listen_tls.len(), whole.allow.len()), (2, 1, 2));
+        let rest: Vec<&str> = lines.iter().filter(|line| !line.contains("# default")).copied().collect();
+        assert_eq!(format!("{:?}", obs(&rest.join("\n"))), format!("{whole:?}"));
+        let debug = format!("{:?}", obs::Settings::default());
+        let table: toml::Table = lines.join("\n").parse().unwrap();
+        assert_eq!(table["obs"].as_table().unwrap().len(), debug.matches(": ").count(), "each of {debug}");
+    }
+
+    #[test]
+    fn obs_settings_that_cannot_be_served_are_refused_and_a_reload_moves_no_listener() {
+        let with = |table: &str| parse(&format!("{WHOLE}\n[obs]\n{table}"));
+        let allow = "allow = [{ from = \"127.0.0.1\", client = \"copr\" }]\n";
+        let refused = with("listen = [\"127.0.0.1:5167\"]").unwrap_err();
+        assert!(refused.what.contains("[obs]") && refused.advice.contains("allow"), "{}", refused.what);
+        let running = with(&format!("listen = [\"127.0.0.1:5167\"]\n{allow}")).unwrap();
+        let moved = with(&format!("listen = [\"127.0.0.1:5168\"]\n{allow}")).unwrap();
+        assert!(running.check_reload(&moved).unwrap_err().what.contains("[obs]"));
+        assert!(running.check_reload(&parse(WHOLE).unwrap()).unwrap_err().what.contains("[obs]"));
+        let other = allow.replace("127.0.0.1", "127.0.0.2");
+        let next = with(&format!("listen = [\"127.0.0.1:5167\"]\nreserved_ports = true\n{other}")).unwrap();
+        running.check_reload(&next).unwrap();
+    }
+
     #[test]
     fn metrics_for_everybody_need_a_word_of_their_own() {
         let public = WHOLE.replace("127.0.0.1:9464", "0.0.0.0:9464");
