@@ -216,6 +216,8 @@ impl Front {
             key: file.to_vec(),
             passphrase: passphrase.as_bytes().to_vec(),
             subkey: subkey.to_owned(),
+            usages: vec![1],
+            bare_digests_on_primary: false,
         };
         let recipient = <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(import_key).unwrap();
         let sealed = hpke::single_shot_seal::<AesGcm256, HkdfSha256, X25519HkdfSha256>(

@@ -8,6 +8,7 @@ use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable as _, Kem, OpModeS, Serializable as _};
 use prost::Message as _;
+use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::keys::IMPORT_INFO;
 use sealwright_proto::limits;
 use sealwright_proto::signer_v1::ImportSecret;
@@ -22,6 +23,8 @@ pub struct Secret {
     key: Zeroizing<Vec<u8>>,
     passphrase: Zeroizing<Vec<u8>>,
     subkey: String,
+    usages: Vec<Usage>,
+    bare_digests_on_primary: bool,
     warnings: Vec<String>,
 }
 
@@ -30,6 +33,17 @@ impl Secret {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// To be sealed for these. With one for bare digests, a primary key must be allowed by `bare_digests_on_primary`, as whoever
+    /// may have such signed can certify with it.
+    #[must_use]
+    pub fn with_usages(self, usages: &[Usage], bare_digests_on_primary: bool) -> Self {
+        Self { usages: usages.to_vec(), bare_digests_on_primary, ..self }
+    }
+
+    pub(crate) fn usages(&self) -> Vec<u32> {
+        self.usages.iter().map(|usage| usage.id().into()).collect()
     }
 }
 
@@ -64,7 +78,8 @@ pub fn read_secret(file: &Path, passphrase: Option<&Path>, subkey: Option<&str>)
             Zeroizing::new(line.to_vec())
         }
     };
-    Ok(Secret { key, passphrase, subkey: subkey.unwrap_or_default().to_owned(), warnings })
+    let (subkey, usages) = (subkey.unwrap_or_default().to_owned(), vec![Usage::OpenPgp]);
+    Ok(Secret { key, passphrase, subkey, usages, bare_digests_on_primary: false, warnings })
 }
 
 fn read_private(
@@ -89,6 +104,8 @@ pub(crate) fn encrypt(secret: &Secret, name: &str, public_key: &[u8]) -> Result<
         key: secret.key.to_vec(),
         passphrase: secret.passphrase.to_vec(),
         subkey: secret.subkey.clone(),
+        usages: secret.usages(),
+        bare_digests_on_primary: secret.bare_digests_on_primary,
     };
     let plain = Zeroizing::new(message.encode_to_vec());
     drop(message);

@@ -10,7 +10,7 @@
 //! What this crate refuses to do: open files or sockets, know a file format, read a clock or draw random
 //! bytes (both are arguments), hold a private key. It has no `unsafe` code.
 //!
-//! Reading order: [`algorithm`], [`digest`], [`midstate`], [`tbs`], [`openpgp`].
+//! Reading order: [`algorithm`], [`digest`], [`midstate`], [`bare`], [`tbs`], [`openpgp`].
 //!
 //! Promise: an encoded [`midstate::Midstate`] of version 1 and a log entry's [`tbs::ToBeSigned`] digest keep
 //! their meaning; signatures made by any release verify with any OpenPGP implementation of RFC 4880 or 9580.
@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
+pub mod bare;
 pub mod digest;
 pub mod error;
 pub mod midstate;

@@ -1,6 +1,7 @@
 //! What a client asks to have signed: one item of a group. The key holder finishes the hash itself.
 
 use crate::algorithm::HashAlgorithm;
+use crate::bare::Bare;
 use crate::midstate::Midstate;
 use crate::openpgp::salt::Salt;
 use crate::usage::{Purpose, Usage};
@@ -19,6 +20,28 @@ pub struct ToBeSigned {
     pub ticket: Option<Vec<u8>>,
 }
 
+impl ToBeSigned {
+    /// A bare digest, with the usage and the purpose that it must have.
+    #[must_use]
+    pub const fn bare(bare: Bare) -> Self {
+        let (usage, purpose) = (bare.usage(), Purpose::ObsDigest);
+        Self { usage, purpose, content: Content::Bare(bare), ticket: None }
+    }
+
+    /// Whether usage and purpose are those of the content: whoever may have content signed must not get a bare digest signed
+    /// under that name, or the other way round.
+    #[must_use]
+    pub const fn is_of_one_kind(&self) -> bool {
+        let purpose_is_bare = matches!(self.purpose, Purpose::ObsDigest);
+        match &self.content {
+            Content::Midstate(_) | Content::Inline(..) => !self.usage.is_bare() && !purpose_is_bare,
+            Content::Bare(bare) => {
+                self.usage.id() == bare.usage().id() && purpose_is_bare && self.ticket.is_none()
+            }
+        }
+    }
+}
+
 /// The content, in the form in which it travels. Who hashes is said by each variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -27,33 +50,38 @@ pub enum Content {
     Midstate(Midstate),
     /// Small content that a policy wants to see: the key holder hashes all of it, with this algorithm, after the salt.
     Inline(HashAlgorithm, Vec<u8>),
+    /// The client hashed everything; nothing is appended. Only front says this to the signer, for the protocol of
+    /// obs-sign: there is no such thing between client and front.
+    Bare(Bare),
 }
 
 /// Largest inline content in bytes: a large RPM header is a few MiB, and policy looks at headers.
 pub const INLINE_BYTES_MAX: usize = 4 << 20;
 
 impl Content {
-    /// The hash algorithm of the signature.
+    /// The hash algorithm of the signature; `None` for a bare digest, which is hashed already.
     #[must_use]
-    pub const fn hash(&self) -> HashAlgorithm {
+    pub const fn hash(&self) -> Option<HashAlgorithm> {
         match self {
-            Self::Midstate(midstate) => midstate.hash(),
-            Self::Inline(hash, _) => *hash,
+            Self::Midstate(midstate) => Some(midstate.hash()),
+            Self::Inline(hash, _) => Some(*hash),
+            Self::Bare(_) => None,
         }
     }
 
     /// The hash over salt (version 6) and content, ready for what the key holder appends. Who hashed the content
-    /// hashed the salt too; that it was this one shows when the signature is verified.
+    /// hashed the salt too; that it was this one shows when the signature is verified. `None` for a bare digest.
     #[must_use]
-    pub fn to_midstate(&self, salt: Option<&Salt>) -> Midstate {
+    pub fn to_midstate(&self, salt: Option<&Salt>) -> Option<Midstate> {
         match self {
-            Self::Midstate(midstate) => midstate.clone(),
+            Self::Midstate(midstate) => Some(midstate.clone()),
             Self::Inline(hash, bytes) => {
                 let unsalted = || crate::digest::Hasher::new(*hash);
                 let mut hasher = salt.map_or_else(unsalted, Salt::hasher);
                 hasher.update(bytes);
-                hasher.midstate()
+                Some(hasher.midstate())
             }
+            Self::Bare(_) => None,
         }
     }
 }

@@ -9,17 +9,23 @@ use crate::openpgp::signature::DataKind;
 pub enum Usage {
     /// OpenPGP signatures over data, type 0x00 or 0x01 ([`Purpose::data_kind`]), trailer composed by the signer process.
     OpenPgp,
+    /// Bare SHA-2 digests ([`crate::bare`]): full power over what the key can do, as nobody sees what a digest says.
+    ObsDigest,
+    /// Bare SHA-1 digests: the same, and where collisions can be computed. Wanted by clients of old build services.
+    ObsDigestSha1,
 }
 
 impl Usage {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::OpenPgp];
+    pub const ALL: [Self; 3] = [Self::OpenPgp, Self::ObsDigest, Self::ObsDigestSha1];
 
     /// The number on the wire, in sealed blobs and log entries.
     #[must_use]
     pub const fn id(self) -> u8 {
         match self {
             Self::OpenPgp => 1,
+            Self::ObsDigest => 2,
+            Self::ObsDigestSha1 => 3,
         }
     }
 
@@ -28,6 +34,17 @@ impl Usage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::OpenPgp => "openpgp",
+            Self::ObsDigest => "obs-digest",
+            Self::ObsDigestSha1 => "obs-digest-sha1",
+        }
+    }
+
+    /// Whether it is for bare digests.
+    #[must_use]
+    pub const fn is_bare(self) -> bool {
+        match self {
+            Self::OpenPgp => false,
+            Self::ObsDigest | Self::ObsDigestSha1 => true,
         }
     }
 
@@ -55,11 +72,14 @@ pub enum Purpose {
     Detached,
     /// A text with its signature in one file (RFC 9580 section 7).
     Cleartext,
+    /// Nobody knows: a digest came over the protocol of obs-sign. What it is signed as stands in the digest itself.
+    ObsDigest,
 }
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::RpmHeader, Self::RpmHeaderPayload, Self::Detached, Self::Cleartext];
+    pub const ALL: [Self; 5] =
+        [Self::RpmHeader, Self::RpmHeaderPayload, Self::Detached, Self::Cleartext, Self::ObsDigest];
 
     /// The number on the wire and in log entries.
     #[must_use]
@@ -69,6 +89,7 @@ impl Purpose {
             Self::RpmHeaderPayload => 2,
             Self::Detached => 3,
             Self::Cleartext => 4,
+            Self::ObsDigest => 5,
         }
     }
 
@@ -76,7 +97,8 @@ impl Purpose {
     #[must_use]
     pub const fn data_kind(self) -> DataKind {
         match self {
-            Self::RpmHeader | Self::RpmHeaderPayload | Self::Detached => DataKind::Binary,
+            // Of a bare digest: what is composed for it is none of ours.
+            Self::RpmHeader | Self::RpmHeaderPayload | Self::Detached | Self::ObsDigest => DataKind::Binary,
             Self::Cleartext => DataKind::Text,
         }
     }
@@ -89,6 +111,7 @@ impl Purpose {
             Self::RpmHeaderPayload => "rpm-header-payload",
             Self::Detached => "detached",
             Self::Cleartext => "cleartext",
+            Self::ObsDigest => "obs-digest",
         }
     }
 

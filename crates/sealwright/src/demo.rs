@@ -15,6 +15,7 @@ use sealwright_client::{trust, verify};
 use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Keyring;
 use sealwright_crypto::openpgp::verify::State;
+use sealwright_crypto::usage::Usage;
 use sealwright_formats::options::SignOptions;
 
 use crate::cli::Context;
@@ -134,6 +135,8 @@ async fn sign_and_verify(
         signing_subkey: false,
         version: KeyVersion::V4,
         token: None,
+        usages: vec![Usage::OpenPgp],
+        bare_digests_on_primary: false,
     };
     let key = connection.create(new).await.map_err(refused)?;
     let (certificate, _) = key.parse_certificate().map_err(refused)?;

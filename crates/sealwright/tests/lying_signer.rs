@@ -25,6 +25,7 @@ use sealwright_client::connection::{Connection, NewKey, Priority};
 use sealwright_client::sign::{Done, Effect, Request, Signer};
 use sealwright_client::source::{Entry, Place};
 use sealwright_crypto::algorithm::KeyVersion;
+use sealwright_crypto::usage::Usage;
 use sealwright_formats::options::SignOptions;
 use sealwright_server::{Config, Front, Principal};
 use sealwright_testkit::fixtures;
@@ -108,6 +109,8 @@ fn new_key(name: &str) -> NewKey {
         signing_subkey: false,
         version: KeyVersion::V4,
         token: None,
+        usages: vec![Usage::OpenPgp],
+        bare_digests_on_primary: false,
     }
 }
 

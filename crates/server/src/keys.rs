@@ -28,9 +28,6 @@ pub(crate) use looks::Looks;
 /// How long the signer may take for one key: RSA-4096 takes seconds to make, on a busy machine many.
 const KEY_DEADLINE: Duration = Duration::from_secs(120);
 
-/// Each key has one usage; more would need an explicit, logged override, for which there is no request yet.
-const USAGES: [Usage; 1] = [Usage::OpenPgp];
-
 /// A key that was made or imported, with what is told once.
 pub(crate) struct Made {
     pub(crate) key: Key,
@@ -45,9 +42,10 @@ pub(crate) struct Made {
 pub(crate) async fn create(front: &Inner, _: Administrator, create: CreateKey) -> Result<Made, Fault> {
     name_is_free(front, &create.name).await?;
     let (id, key_id) = new_id()?;
-    let asked = SignerCreate { key_id, spec: create.spec, usages: USAGES.to_vec() };
+    let usages = create.usages;
+    let asked = SignerCreate { key_id, spec: create.spec, usages: usages.clone() };
     let material = front.signer.create(asked, deadline()).await?;
-    insert(front, id, &create.name, material).await
+    insert(front, id, &create.name, usages, material).await
 }
 
 /// The signer's public key, to which an import is encrypted.
@@ -69,10 +67,9 @@ pub(crate) async fn begin_import(front: &Inner, _: Administrator) -> Result<Vec<
 pub(crate) async fn import(front: &Inner, _: Administrator, import: ImportKey) -> Result<Made, Fault> {
     name_is_free(front, &import.name).await?;
     let (id, key_id) = new_id()?;
-    let name = import.name.clone();
-    let asked = SignerImport { key_id, import, usages: USAGES.to_vec() };
-    let material = front.signer.import(asked, deadline()).await?;
-    insert(front, id, &name, material).await
+    let (name, usages) = (import.name.clone(), import.usages.clone());
+    let material = front.signer.import(SignerImport { key_id, import }, deadline()).await?;
+    insert(front, id, &name, usages, material).await
 }
 
 /// Extends the validity of a certificate: a new generation of the same key.
@@ -204,13 +201,29 @@ fn deadline() -> Instant {
     now.checked_add(KEY_DEADLINE).unwrap_or(now)
 }
 
-async fn insert(front: &Inner, id: Uuid, name: &KeyName, made: KeyMaterial) -> Result<Made, Fault> {
+async fn insert(
+    front: &Inner,
+    id: Uuid,
+    name: &KeyName,
+    usages: Vec<Usage>,
+    made: KeyMaterial,
+) -> Result<Made, Fault> {
     let (material, revocation, warnings) = taken_apart(front, made)?;
-    let new = NewKey { id, name: name.as_str().to_owned(), usages: USAGES.to_vec(), material };
+    let new = NewKey { id, name: name.as_str().to_owned(), usages, material };
     let key = front.store.insert_key(new).await.map_err(from_store)?;
     front.registry.put(key.clone());
-    tracing::info!(key = key.name, fingerprint = %key.material.fingerprint, "a new key");
+    let (fingerprint, usages) = (key.material.fingerprint, names(&key.usages));
+    tracing::info!(key = key.name, %fingerprint, usages, "a new key");
+    if key.usages.iter().any(|usage| usage.is_bare()) {
+        let can_certify = key.material.fingerprint == key.material.signing_fingerprint;
+        tracing::warn!(key = key.name, %fingerprint, usages, can_certify, "a key that signs bare digests");
+    }
     Ok(Made { key, revocation, warnings })
+}
+
+/// For a log line.
+fn names(usages: &[Usage]) -> String {
+    usages.iter().map(|usage| usage.name()).collect::<Vec<_>>().join(",")
 }
 
 fn taken_apart(front: &Inner, made: KeyMaterial) -> Result<(Material, Option<String>, Vec<String>), Fault> {

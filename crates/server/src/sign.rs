@@ -151,7 +151,7 @@ async fn sign_and_log<T>(
 /// What the queue to the signer wants to know.
 fn ask(principal: &Principal, group: &Group, key: &Entry, deadline: Instant) -> Ask {
     let inline = group.items.iter().map(|item| match &item.content {
-        Content::Midstate(_) => 0,
+        Content::Midstate(_) | Content::Bare(_) => 0,
         Content::Inline(_, bytes) => bytes.len(),
     });
     Ask {

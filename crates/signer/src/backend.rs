@@ -3,6 +3,7 @@
 
 mod crt;
 pub(crate) mod pkcs11;
+mod sha1;
 pub(crate) mod software;
 
 use sealwright_crypto::digest::Digest;
@@ -79,6 +80,14 @@ pub(crate) trait PrivateKey: Send + Sync {
     /// # Errors
     /// [`Trouble`].
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Trouble>;
+
+    /// The same over a digest of SHA-1, for keys that were sealed for it (docs/adr/0021).
+    ///
+    /// # Errors
+    /// [`Trouble`]; [`Code::Unsupported`] where the backend has no such operation.
+    fn sign_sha1(&self, _: &[u8; 20]) -> Result<Vec<u8>, Trouble> {
+        Err(Fault::new(Code::Unsupported, "a key on a token signs no SHA-1 digests").into())
+    }
 
     /// The number of the token that it waits for; `None`: it computes, and waits for nobody.
     fn lane(&self) -> Option<usize> {

@@ -8,6 +8,7 @@ use pgp::types::Tag;
 use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::certificate::Certificate;
+use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::keys::{KeyMaterial, KeySpec, SignerCreate};
 use sealwright_proto::limits::{CERTIFICATE_BYTES_MAX, SEALED_BYTES_MAX, USER_ID_BYTES_MAX, WARNINGS_MAX};
 use sealwright_proto::names::KeyId;
@@ -36,6 +37,7 @@ pub(crate) fn create(
     now: i64,
 ) -> Result<KeyMaterial, Fault> {
     let SignerCreate { key_id, spec, usages } = wanted;
+    usages_fit(&spec, &usages)?;
     let created = openpgp_time(now)?;
     let expires = end_of_validity(now, spec.valid_for_s)?;
     let mut warnings = Vec::new();
@@ -75,6 +77,57 @@ pub(crate) fn create(
     let stored = StoredKey { key_id, generation: 1, usages, expires, signing, primary };
     let certificate = checked(&certificate, &stored, now)?;
     Ok(KeyMaterial { revocation: Some(revocation), ..material(sealer, &stored, &certificate, warnings)? })
+}
+
+/// Refused before the key is made: what [`bare_digests_allowed`] would refuse afterwards, and SHA-1 on a token.
+fn usages_fit(spec: &KeySpec, usages: &[Usage]) -> Result<(), Fault> {
+    if !usages.iter().any(|usage| usage.is_bare()) {
+        return Ok(());
+    }
+    if spec.version != KeyVersion::V4 {
+        return Err(only_version_4());
+    }
+    if usages.contains(&Usage::ObsDigestSha1) && spec.source.token().is_some() {
+        let message = "a key on a token signs no SHA-1 digests; leave out the usage obs-digest-sha1";
+        return Err(Fault::new(Code::Unsupported, message));
+    }
+    if spec.signing_subkey || spec.bare_digests_on_primary { Ok(()) } else { Err(can_certify()) }
+}
+
+/// A key that is sealed for bare digests signs whatever somebody says that it is: if it is a primary key, that can be a user id
+/// or a subkey of theirs. So a primary key must have been meant.
+///
+/// # Errors
+/// [`Code::UsageNotAllowed`]; [`Code::Unsupported`] for a key of another version than 4.
+pub(crate) fn bare_digests_allowed(
+    usages: &[Usage],
+    signing: &StoredComponent,
+    primary: &Primary,
+    on_primary: bool,
+) -> Result<(), Fault> {
+    if !usages.iter().any(|usage| usage.is_bare()) {
+        return Ok(());
+    }
+    if signing.public.version() != KeyVersion::V4 {
+        return Err(only_version_4());
+    }
+    match primary {
+        Primary::Signs if !on_primary => Err(can_certify()),
+        Primary::Signs | Primary::Separate(_) | Primary::Absent => Ok(()),
+    }
+}
+
+fn only_version_4() -> Fault {
+    Fault::new(
+        Code::Unsupported,
+        "only keys of version 4 sign bare digests: the protocol has no room for others",
+    )
+}
+
+fn can_certify() -> Fault {
+    let message = "a primary key that signs bare digests certifies whatever the client wants: user ids, subkeys. Use a signing \
+                   subkey, or say --obs-digest-on-primary if every client is to have that power";
+    Fault::new(Code::UsageNotAllowed, message)
 }
 
 /// Unix seconds at which something valid from `now` ends.

@@ -14,6 +14,7 @@ use hpke::{Deserializable as _, Kem, OpModeR, Serializable as _};
 use sealwright_crypto::error::Error as CryptoError;
 use sealwright_crypto::openpgp::certificate::{Certificate, Component as Listed};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::keys::{IMPORT_INFO, ImportKey, KeyMaterial, SignerImport};
 use sealwright_proto::limits::{IMPORT_BYTES_MAX, PASSPHRASE_BYTES_MAX};
 use sealwright_proto::names::KeyName;
@@ -96,26 +97,41 @@ pub(crate) fn import(
     wanted: SignerImport,
     now: i64,
 ) -> Result<KeyMaterial, Fault> {
-    let SignerImport { key_id, import, usages } = wanted;
-    let Message { key, passphrase, subkey } = Message::parse(&keys.open(&import)?)
+    let SignerImport { key_id, import } = wanted;
+    let message = Message::parse(&keys.open(&import)?)
         .ok_or_else(|| refused("what was encrypted is no key with its passphrase"))?;
-    let (key, passphrase) = (key.expose(), passphrase.expose());
+    let usages = usages(&message, &import.usages)?;
+    let (key, passphrase) = (message.key.expose(), message.passphrase.expose());
     if key.len() > IMPORT_BYTES_MAX || passphrase.len() > PASSPHRASE_BYTES_MAX {
         return Err(Fault::new(Code::LimitExceeded, "the key file or the passphrase is too large"));
     }
     let file = SecretFile::parse(key)?;
     let certificate = Certificate::parse(file.certificate()).map_err(|error| malformed(&error))?;
-    let chosen = choose(&certificate, &file, &subkey, now)?;
+    let chosen = choose(&certificate, &file, &message.subkey, now)?;
     let signing = take(chosen, passphrase)?;
     let primary = match file.primary() {
         primary if primary.fingerprint() == chosen.fingerprint() => Primary::Signs,
         primary if primary.protection() == Protection::Stub => Primary::Absent,
         primary => Primary::Separate(take(primary, passphrase)?),
     };
+    create::bare_digests_allowed(&usages, &signing, &primary, message.bare_digests_on_primary)?;
     let expires = create::end_of(&certificate, &signing);
     let stored = StoredKey { key_id, generation: 1, usages, expires, signing, primary };
     let warnings = warnings(&certificate, &import.name, &stored, now);
     create::material(sealer, &stored, &certificate, warnings)
+}
+
+/// What the client encrypted for the signer alone, and what front was told: the same.
+fn usages(message: &Message, told: &[Usage]) -> Result<Vec<Usage>, Fault> {
+    let named: Result<Vec<_>, _> = message.usages.iter().map(|id| Usage::from_id(*id)).collect();
+    let mut named = named.map_err(|error| malformed(&error))?;
+    if named.is_empty() {
+        named.push(Usage::OpenPgp);
+    }
+    if named == told {
+        return Ok(named);
+    }
+    Err(refused("it was encrypted to be sealed for other usages than were asked for"))
 }
 
 /// The one packet to sign with: the one that was named, else the only subkey that can sign now, else the primary

@@ -1,5 +1,5 @@
-//! Locked memory for secrets: pages that are not swapped out, not in core dumps, and zeroed when given back. The one
-//! file of this crate with `unsafe` code.
+//! Locked memory for secrets: pages that are not swapped out, not in core dumps, and zeroed when given back. With
+//! `backend/sha1.rs` the only file of this crate with `unsafe` code.
 //!
 //! One arena for the whole process, made at the first use: as many pages as `RLIMIT_MEMLOCK` lets it lock, 256 KiB at
 //! best, 16 KiB at least. What does not fit (an imported key file of a megabyte) gets locked pages of its own, or is

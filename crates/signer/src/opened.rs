@@ -7,7 +7,7 @@ use sealwright_crypto::usage::Usage;
 use sealwright_proto::names::{BackendName, KeyId};
 use sealwright_proto::status::{Code, Fault};
 
-use crate::backend::{self, Backend, PrivateKey, Trouble};
+use crate::backend::{self, Backend, Failed, PrivateKey, Trouble};
 use crate::public::{Checked, PublicHalf};
 use crate::seal::{StoredComponent, StoredKey};
 use crate::tokens::Tokens;
@@ -26,6 +26,8 @@ pub(crate) struct Component {
     public: Arc<PublicHalf>,
     private: Box<dyn PrivateKey>,
 }
+
+const DOES_NOT_VERIFY: Failed = Failed("what it made does not verify");
 
 impl OpenKey {
     /// # Errors
@@ -103,15 +105,23 @@ impl Component {
     /// # Errors
     /// [`Code::SignatureSelfCheckFailed`]; of a token, [`Code::TokenGone`], [`Code::TokenSilent`], [`Code::TokenRefused`].
     pub(crate) fn sign(&self, digest: &Digest) -> Result<Checked, Fault> {
-        let failed = |reason: &str| {
-            let message = format!("key {}: {reason}; nothing was released", self.public.fingerprint());
-            Fault::new(Code::SignatureSelfCheckFailed, message)
-        };
-        let raw = self.private.sign(digest).map_err(|trouble| match trouble {
-            Trouble::Failed(reason) => failed(reason.0),
-            Trouble::Fault(fault) => fault,
-        })?;
-        self.public.check(digest, raw).ok_or_else(|| failed("what it made does not verify"))
+        let raw = self.private.sign(digest).map_err(|trouble| self.failed(trouble))?;
+        self.public.check(digest, raw).ok_or_else(|| self.failed(DOES_NOT_VERIFY.into()))
+    }
+
+    /// The same for a digest of SHA-1; who calls it has seen that the key was sealed for that.
+    ///
+    /// # Errors
+    /// As for [`Self::sign`]; [`Code::Unsupported`] for a key on a token.
+    pub(crate) fn sign_sha1(&self, digest: &[u8; 20]) -> Result<Checked, Fault> {
+        let raw = self.private.sign_sha1(digest).map_err(|trouble| self.failed(trouble))?;
+        self.public.check_sha1(digest, raw).ok_or_else(|| self.failed(DOES_NOT_VERIFY.into()))
+    }
+
+    fn failed(&self, trouble: Trouble) -> Fault {
+        trouble.into_fault(Code::SignatureSelfCheckFailed, |reason| {
+            format!("key {}: {reason}; nothing was released", self.public.fingerprint())
+        })
     }
 }
 

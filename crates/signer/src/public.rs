@@ -172,11 +172,7 @@ impl PublicHalf {
 
     /// Verifies a raw signature over `digest`; `None` if it is empty, of a wrong length, or does not verify.
     pub(crate) fn check(&self, digest: &Digest, raw: Vec<u8>) -> Option<Checked> {
-        let length = match &self.numbers {
-            Numbers::Rsa { n, .. } => n.len(),
-            Numbers::Ed25519(_) => 64,
-        };
-        if raw.len() != length {
+        if raw.len() != self.raw_len() {
             return None;
         }
         match &self.verifier {
@@ -193,6 +189,38 @@ impl PublicHalf {
         }
         Some(Checked(raw))
     }
+
+    /// The same over a digest of SHA-1. Its verifier is made when it is wanted: few keys ever sign one.
+    pub(crate) fn check_sha1(&self, digest: &[u8; 20], raw: Vec<u8>) -> Option<Checked> {
+        if raw.len() != self.raw_len() {
+            return None;
+        }
+        match (&self.numbers, &self.verifier) {
+            (Numbers::Rsa { n, e }, _) => {
+                let components = aws::RsaPublicKeyComponents { n: n.as_slice(), e: e.as_slice() };
+                let parameters = &aws::RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY;
+                let verifier = components.to_parsed_public_key(parameters).ok()?;
+                verifier.verify_digest_sig(&imported_sha1(digest)?, &raw).ok()?;
+            }
+            (Numbers::Ed25519(_), Verifier::Ed25519(verifier)) => verifier.verify_sig(digest, &raw).ok()?,
+            (Numbers::Ed25519(_), Verifier::Rsa { .. }) => return None,
+        }
+        Some(Checked(raw))
+    }
+
+    /// Bytes of a raw signature.
+    const fn raw_len(&self) -> usize {
+        match &self.numbers {
+            Numbers::Rsa { n, .. } => n.len(),
+            Numbers::Ed25519(_) => 64,
+        }
+    }
+}
+
+/// A digest of SHA-1 in aws-lc's type.
+fn imported_sha1(digest: &[u8; 20]) -> Option<aws_lc_rs::digest::Digest> {
+    let algorithm = &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY;
+    aws_lc_rs::digest::Digest::import_less_safe(digest, algorithm).ok()
 }
 
 /// The digest in aws-lc's type. We finished it ourselves ("less safe" is a foreign one).

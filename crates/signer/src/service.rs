@@ -1,15 +1,17 @@
 //! What the signer does with a request, whoever carried it here.
 //!
 //! Signing: open the sealed key -> may it sign this, now? -> compose and finish the hash -> key operation -> verify
-//! it with the sealed public half -> pack. Each step needs the value of the one before.
+//! it with the sealed public half -> pack. Each step needs the value of the one before. A bare digest was finished by others:
+//! only keys that were sealed for it take that way.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use sealwright_crypto::algorithm::KeyVersion;
-use sealwright_crypto::digest::Digest;
+use sealwright_crypto::bare::{AnyDigest, Bare};
 use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::Template;
+use sealwright_crypto::tbs::Content;
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
 use sealwright_proto::signer_v1::Ready;
@@ -159,18 +161,26 @@ impl Service {
 #[derive(Debug)]
 struct Made {
     packet: Vec<u8>,
-    digest: Digest,
+    digest: AnyDigest,
     /// Unix seconds.
     created: i64,
 }
 
 fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<Made, Fault> {
+    if !request.item.is_of_one_kind() {
+        return Err(Fault::new(Code::MalformedRequest, "the usage is not that of the content"));
+    }
     let terms = key.terms();
     terms.allow(request.item.usage)?;
     terms.allow_at(now, request.not_before)?;
     let component = key.signing();
+    let content = match &request.item.content {
+        Content::Bare(bare) => return sign_bare(component, bare, now),
+        content @ (Content::Midstate(_) | Content::Inline(..)) => content.to_midstate(request.first.as_ref()),
+    };
+    let content = content.ok_or_else(|| Fault::new(Code::Internal, "content without a hash"))?;
     let template = Template {
-        hash: request.item.content.hash(),
+        hash: content.hash(),
         kind: request.item.purpose.data_kind(),
         key: component.public().algorithm(),
         issuer: component.public().fingerprint(),
@@ -179,13 +189,31 @@ fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<Made, Fault> {
         first: request.first,
     };
     check_salt(component.public().version(), request.first.as_ref())?;
-    let internal = |error: sealwright_crypto::error::Error| Fault::new(Code::Internal, error.to_string());
-    let content = request.item.content.to_midstate(request.first.as_ref());
     let unsigned = template.finish(&content).map_err(internal)?;
     let digest = unsigned.digest();
     let checked = component.sign(&digest)?;
     let packet = unsigned.pack(checked.raw()).map_err(internal)?;
+    Ok(Made { packet, digest: digest.into(), created: now })
+}
+
+/// What the client finished is signed as it is; class and time in the packet are the client's. Ours is the time of the log.
+fn sign_bare(component: &Component, bare: &Bare, now: i64) -> Result<Made, Fault> {
+    let public = component.public();
+    if public.version() != KeyVersion::V4 {
+        return Err(Fault::new(Code::Unsupported, "bare digests are signed by keys of version 4 alone"));
+    }
+    let digest = bare.digest();
+    let checked = match &digest {
+        AnyDigest::Sha2(digest) => component.sign(digest)?,
+        AnyDigest::Sha1(digest) => component.sign_sha1(digest)?,
+    };
+    let packet = bare.pack(public.algorithm(), &public.fingerprint(), checked.raw()).map_err(internal)?;
     Ok(Made { packet, digest, created: now })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what map_err hands over")]
+fn internal(error: sealwright_crypto::error::Error) -> Fault {
+    Fault::new(Code::Internal, error.to_string())
 }
 
 /// Version 6 hashes a salt first, which front gave out and passes on; version 4 knows none.

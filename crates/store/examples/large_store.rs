@@ -168,7 +168,7 @@ fn entry(key: u64, number: u64) -> Entry {
         signing_fingerprint: Fingerprint::v4(fingerprint),
         usage: Usage::OpenPgp,
         purpose: Purpose::RpmHeader,
-        digest: Hasher::digest(HashAlgorithm::Sha256, &number.to_be_bytes()),
+        digest: Hasher::digest(HashAlgorithm::Sha256, &number.to_be_bytes()).into(),
         packet_sha256: packet_hash(&number.to_be_bytes()),
         artefact: None,
         decision: "grant".to_owned(),

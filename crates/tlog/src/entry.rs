@@ -13,14 +13,14 @@
 //! 1 + n     OpenPGP fingerprint of the component that signed, 20 or 32 bytes
 //! 1         usage (crypto::usage)
 //! 1         purpose claimed by the client (crypto::usage)
-//! 1         hash algorithm, OpenPGP number
+//! 1         hash algorithm, OpenPGP number (SHA-1 for a bare digest alone)
 //! n         the digest that was signed, length by the algorithm
 //! 32        SHA-256 of the signature packet
 //! 1         artefact claim: 0 absent, 1 present, then
 //!   1 + n     name, UTF-8, at most 255 bytes
 //!   8         size in bytes
 //! 1 + n     policy decision, UTF-8, at most 255 bytes
-//! 1         claimed time: 0 absent, 1 present, then
+//! 1         claimed time (of a bare digest, as the client says it): 0 absent, 1 present, then
 //!   8         Unix seconds, signed
 //! 8         number of this signature among those of its key, as the key process counts, from 1
 //! 8         numbers that the key process has declared skipped so far
@@ -29,8 +29,7 @@
 //!
 //! Who hashes: the signer process finished the digest; this crate hashes only the entry itself.
 
-use sealwright_crypto::algorithm::HashAlgorithm;
-use sealwright_crypto::digest::Digest;
+use sealwright_crypto::bare::AnyDigest;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::usage::{Purpose, Usage};
 
@@ -70,8 +69,8 @@ pub struct Entry {
     pub usage: Usage,
     /// What the client said that it is.
     pub purpose: Purpose,
-    /// The digest that was signed: content and what the key holder appended.
-    pub digest: Digest,
+    /// The digest that was signed: content and what the key holder appended; a bare digest as it came.
+    pub digest: AnyDigest,
     /// SHA-256 of the whole signature packet, see [`packet_hash`].
     pub packet_sha256: [u8; 32],
     /// What the client said about the artefact; never trusted.
@@ -127,7 +126,7 @@ impl Entry {
         out.extend(self.key_version.to_be_bytes());
         out.extend(self.key_generation.to_be_bytes());
         put(&mut out, "signing fingerprint", self.signing_fingerprint.as_bytes())?;
-        out.extend([self.usage.id(), self.purpose.id(), self.digest.hash().openpgp_id()]);
+        out.extend([self.usage.id(), self.purpose.id(), self.digest.openpgp_id()]);
         out.extend(self.digest.as_bytes());
         out.extend(self.packet_sha256);
         match &self.artefact {
@@ -255,11 +254,10 @@ impl<'a> Reader<'a> {
             .map_err(|_| malformed(field, "neither 20 nor 32 bytes"))
     }
 
-    fn digest(&mut self) -> Result<Digest, Error> {
+    fn digest(&mut self) -> Result<AnyDigest, Error> {
         let [id] = self.take("hash algorithm")?;
-        let hash = HashAlgorithm::from_openpgp_id(id).map_err(|_| malformed("hash algorithm", "unknown"))?;
-        let bytes = self.slice("digest", hash.digest_len())?;
-        Digest::from_bytes(hash, bytes).map_err(|_| malformed("digest", "wrong length"))
+        let len = AnyDigest::len_of(id).map_err(|_| malformed("hash algorithm", "unknown"))?;
+        AnyDigest::from_parts(id, self.slice("digest", len)?).map_err(|_| malformed("digest", "wrong length"))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_crypto::usage::Usage;
 use sealwright_proto::limits;
 use sealwright_proto::names::BackendName;
 use sealwright_proto::v1;
@@ -72,6 +73,8 @@ pub struct Key {
     pub renewable: bool,
     /// Where its private key is: `software`, `pkcs11:TOKEN`.
     pub backend: String,
+    /// What it is sealed for, by name; what this release does not know by number.
+    pub usages: Vec<String>,
     /// Armored revocation certificate; only right after creation.
     pub revocation: String,
     /// What a user should know.
@@ -109,6 +112,7 @@ impl Key {
                 .map_err(|_| Error::BadAnswer { what: "a name of a backend that is none" })?
                 .as_str()
                 .to_owned(),
+            usages: wire.usages.into_iter().map(usage_name).collect(),
             revocation: wire.revocation,
             warnings: wire.warnings,
         })
@@ -136,6 +140,10 @@ impl Key {
     }
 }
 
+fn usage_name(id: u32) -> String {
+    Usage::from_id(id).map_or_else(|_| format!("usage {id}"), |usage| usage.name().to_owned())
+}
+
 /// What a new key shall be.
 #[derive(Clone, Debug)]
 pub struct NewKey {
@@ -153,6 +161,10 @@ pub struct NewKey {
     pub version: KeyVersion,
     /// The token that has, or shall have, its private key.
     pub token: Option<Token>,
+    /// What it is sealed for.
+    pub usages: Vec<Usage>,
+    /// It may be sealed for bare digests though it is a primary key, which can certify.
+    pub bare_digests_on_primary: bool,
 }
 
 /// A token of the installation, and a key on it.
@@ -200,6 +212,8 @@ impl Connection {
             valid_for_s: new.valid_for_s,
             signing_subkey: new.signing_subkey,
             openpgp_version: new.version.number().into(),
+            usages: new.usages.iter().map(|usage| usage.id().into()).collect(),
+            bare_digests_on_primary: new.bare_digests_on_primary,
         };
         let call = async |channel, request| service(channel).create(request).await;
         Key::parse(self.call(Repeat::OnlyIfRefused, request, call).await?)
@@ -247,11 +261,13 @@ impl Connection {
         let call = async |channel, request| service(channel).begin_import(request).await;
         let begun = self.call(Repeat::Harmless, v1::BeginImportRequest {}, call).await?;
         let sealed = import::encrypt(&secret, name, &begun.hpke_public_key)?;
+        let usages = secret.usages();
         drop(secret);
         let request = v1::ImportKeyRequest {
             name: name.to_owned(),
             encapsulated_key: sealed.encapsulated_key,
             ciphertext: sealed.ciphertext,
+            usages,
         };
         let call = async |channel, request| service(channel).import(request).await;
         let answer = self.call(Repeat::OnlyIfRefused, request, call).await?;

@@ -189,7 +189,7 @@ fn no_ticket(group: &Group) -> v1::SignGroupResult {
 }
 
 fn sign(item: &sealwright_crypto::tbs::ToBeSigned, version: KeyVersion, fault: Fault) -> LoggedSignature {
-    let hash = item.content.hash();
+    let hash = item.content.hash().unwrap();
     let issuer = if fault == Fault::OtherKey {
         Fingerprint::from_bytes(&[7; 20]).unwrap()
     } else {
@@ -200,7 +200,7 @@ fn sign(item: &sealwright_crypto::tbs::ToBeSigned, version: KeyVersion, fault: F
     let content = if fault == Fault::OtherContent {
         Hasher::new(hash).midstate()
     } else {
-        item.content.to_midstate(first.as_ref())
+        item.content.to_midstate(first.as_ref()).unwrap()
     };
     let first =
         if fault == Fault::OtherSalt { first.map(|_| Salt::new(hash, &[9; 16]).unwrap()) } else { first };

@@ -161,7 +161,6 @@ impl Unsigned {
     /// # Errors
     /// [`Error::Malformed`] if `raw` has another length or a number in it is zero.
     pub fn pack(self, raw: &[u8]) -> Result<Vec<u8>, Error> {
-        let wrong_length = || Error::malformed("raw signature", "its length is not that of its key");
         let mut body = self.hashed;
         let prefix = self.digest.as_bytes().iter().take(2);
         match self.tail {
@@ -178,20 +177,9 @@ impl Unsigned {
                 body.extend_from_slice(salt.as_bytes());
             }
         }
-        match self.key {
-            KeyAlgorithm::Rsa(bits) => {
-                if raw.len() != usize::from(bits.div_ceil(8)) {
-                    return Err(wrong_length());
-                }
-                push_mpi(&mut body, raw)?;
-            }
-            KeyAlgorithm::Ed25519 => {
-                let (r, s) = raw.split_first_chunk::<32>().ok_or_else(wrong_length)?;
-                if s.len() != 32 {
-                    return Err(wrong_length());
-                }
-                push_ed25519(&mut body, self.tail, r, s)?;
-            }
+        match (self.key, self.tail) {
+            (KeyAlgorithm::Ed25519, Tail::V6 { .. }) => push_native_ed25519(&mut body, raw)?,
+            (key, Tail::V4 { .. } | Tail::V6 { .. }) => push_numbers(&mut body, key, raw)?,
         }
         Ok(write_packet(tag::SIGNATURE, &body))
     }
@@ -221,22 +209,36 @@ fn push_area(out: &mut Vec<u8>, version: KeyVersion, area: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Section 5.2.3.3 in version 4, and 5.2.3.4 in version 6.
-fn push_ed25519(out: &mut Vec<u8>, tail: Tail, r: &[u8], s: &[u8]) -> Result<(), Error> {
-    match tail {
-        Tail::V4 { .. } => {
+/// A raw signature as MPIs: one of RSA (section 5.2.3.1), R and S of Ed25519 (section 5.2.3.3).
+pub(crate) fn push_numbers(out: &mut Vec<u8>, key: KeyAlgorithm, raw: &[u8]) -> Result<(), Error> {
+    match key {
+        KeyAlgorithm::Rsa(bits) if raw.len() == usize::from(bits.div_ceil(8)) => push_mpi(out, raw),
+        KeyAlgorithm::Rsa(_) => Err(wrong_length()),
+        KeyAlgorithm::Ed25519 => {
+            let [r, s] = halves(raw)?;
             push_mpi(out, r)?;
             push_mpi(out, s)
         }
-        Tail::V6 { .. } if [r, s].iter().any(|half| half.iter().all(|byte| *byte == 0)) => {
-            Err(Error::malformed("raw signature", "a number in it is zero"))
-        }
-        Tail::V6 { .. } => {
-            out.extend_from_slice(r);
-            out.extend_from_slice(s);
-            Ok(())
-        }
     }
+}
+
+/// Section 5.2.3.4.
+fn push_native_ed25519(out: &mut Vec<u8>, raw: &[u8]) -> Result<(), Error> {
+    if halves(raw)?.iter().any(|half| half.iter().all(|byte| *byte == 0)) {
+        return Err(Error::malformed("raw signature", "a number in it is zero"));
+    }
+    out.extend_from_slice(raw);
+    Ok(())
+}
+
+/// R and S.
+fn halves(raw: &[u8]) -> Result<[&[u8]; 2], Error> {
+    let (r, s) = raw.split_at_checked(32).filter(|(_, s)| s.len() == 32).ok_or_else(wrong_length)?;
+    Ok([r, s])
+}
+
+fn wrong_length() -> Error {
+    Error::malformed("raw signature", "its length is not that of its key")
 }
 
 /// Section 3.2. One RSA signature in 256 starts with a zero byte, which strict verifiers do not accept in an MPI.

@@ -7,7 +7,9 @@ use crate::names::KeyId;
 use crate::signer_v1 as wire;
 use crate::status::{Code, Fault};
 use crate::trace::TraceId;
+use sealwright_crypto::bare::{AnyDigest, Bare};
 use sealwright_crypto::openpgp::salt::Salt;
+use sealwright_crypto::openpgp::signature::DataKind;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
 
@@ -137,13 +139,17 @@ impl Request {
                 budget.take(inline.bytes.len())?;
                 Content::Inline(hash_algorithm(inline.hash)?, inline.bytes)
             }
+            Some(wire::sign_request::Content::Bare(bare)) => Content::Bare(parse_bare(&bare)?),
         };
-        let first = if request.first.is_empty() {
-            None
-        } else {
-            Some(Salt::new(content.hash(), &request.first).map_err(|error| refused(&error))?)
+        let first = match content.hash() {
+            _ if request.first.is_empty() => None,
+            None => return Err(malformed("a bare digest with a salt")),
+            Some(hash) => Some(Salt::new(hash, &request.first).map_err(|error| refused(&error))?),
         };
         let item = ToBeSigned { usage, purpose, content, ticket: None };
+        if !item.is_of_one_kind() {
+            return Err(malformed("an item whose usage and purpose are not those of its content"));
+        }
         let trace_id = TraceId::parse(&request.trace_id)?;
         Ok(Self { key, item, not_before: request.not_before, salt: request.salt, first, trace_id })
     }
@@ -155,6 +161,7 @@ impl Request {
                 hash: hash.openpgp_id().into(),
                 bytes,
             }),
+            Content::Bare(bare) => wire::sign_request::Content::Bare(bare_to_wire(&bare)),
         };
         wire::SignRequest {
             key: u32::try_from(self.key).unwrap_or(u32::MAX),
@@ -169,14 +176,33 @@ impl Request {
     }
 }
 
+fn parse_bare(wire: &wire::BareDigest) -> Result<Bare, Fault> {
+    let hash =
+        u8::try_from(wire.hash).map_err(|_| malformed("the number of a hash algorithm is over 255"))?;
+    let digest = AnyDigest::from_parts(hash, &wire.digest).map_err(|error| refused(&error))?;
+    let kinds = [DataKind::Binary, DataKind::Text];
+    let kind = kinds.into_iter().find(|kind| u32::from(kind.signature_type()) == wire.class);
+    let kind = kind.ok_or_else(|| malformed("a bare digest of an unknown class"))?;
+    Bare::new(digest, kind, wire.created).map_err(|error| refused(&error))
+}
+
+fn bare_to_wire(bare: &Bare) -> wire::BareDigest {
+    wire::BareDigest {
+        hash: bare.digest().openpgp_id().into(),
+        digest: bare.digest().as_bytes().to_vec(),
+        class: bare.kind().signature_type().into(),
+        created: bare.created(),
+    }
+}
+
 /// What the signer made: one packet that verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedItem {
-    /// One OpenPGP signature packet.
+    /// One OpenPGP signature packet; of version 3 for a bare digest.
     pub packet: Vec<u8>,
     /// The digest that was signed; goes into the log entry.
     pub digest: Vec<u8>,
-    /// Unix seconds in the signature.
+    /// Unix seconds in the signature; of a bare digest, when it was signed.
     pub created: i64,
     /// Its number.
     pub operation: Operation,
@@ -236,7 +262,7 @@ fn parse_outcome(outcome: wire::SignOutcome) -> Result<Result<SignedItem, Fault>
         Some(wire::sign_outcome::Outcome::Signature(signature)) => {
             let wire::SignerSignature { packet, digest, created, operation } = signature;
             let packet_fits = (1..=limits::SIGNATURE_BYTES_MAX).contains(&packet.len());
-            if !packet_fits || !matches!(digest.len(), 32 | 48 | 64) {
+            if !packet_fits || !matches!(digest.len(), 20 | 32 | 48 | 64) {
                 return Err(broken("the signer's signature or digest has an impossible length"));
             }
             let operation = parse_operation(operation)?;
@@ -266,7 +292,7 @@ mod tests {
         let key_id =
             KeyId::parse(&[0x01, 0x98, 0xf3, 0, 0, 1, 0x7a, 0xbc, 0x9d, 0, 1, 2, 3, 4, 5, 6]).unwrap();
         let request = |content: Content| Request {
-            first: Some(Salt::new(content.hash(), &[8; 32][..content.hash().salt_len()]).unwrap()),
+            first: content.hash().map(|hash| Salt::new(hash, &[8; 32][..hash.salt_len()]).unwrap()),
             key: 0,
             item: ToBeSigned { usage: Usage::OpenPgp, purpose: Purpose::Detached, content, ticket: None },
             not_before: 17,
@@ -278,10 +304,51 @@ mod tests {
             requests: vec![
                 request(Content::Midstate(Hasher::new(HashAlgorithm::Sha256).midstate())),
                 request(Content::Inline(HashAlgorithm::Sha384, vec![5; 10])),
+                bare(AnyDigest::from_parts(8, &[6; 32]).unwrap()),
+                bare(AnyDigest::Sha1([7; 20])),
             ],
             deadline_ms: Some(100),
             priority: Priority::Batch,
         }
+    }
+
+    fn bare(digest: AnyDigest) -> Request {
+        let item = ToBeSigned::bare(Bare::new(digest, DataKind::Text, 9).unwrap());
+        Request { key: 0, item, not_before: 17, salt: false, first: None, trace_id: None }
+    }
+
+    #[test]
+    fn a_bare_digest_and_its_usage_belong_together_and_to_nothing_else() {
+        let refused_as = |item: usize, change: fn(&mut wire::SignRequest)| {
+            let mut wire = batch().into_wire();
+            change(&mut wire.items[item]);
+            Batch::parse(wire).unwrap_err().code
+        };
+        let bare_of = |request: &mut wire::SignRequest, change: fn(&mut wire::BareDigest)| {
+            let Some(wire::sign_request::Content::Bare(bare)) = &mut request.content else { panic!() };
+            change(bare);
+        };
+        for (item, usages) in [(0, &[2, 3][..]), (1, &[2, 3]), (2, &[1, 3]), (3, &[1, 2])] {
+            for usage in usages {
+                let mut wire = batch().into_wire();
+                wire.items[item].usage = *usage;
+                assert_eq!(Batch::parse(wire).unwrap_err().code, Code::MalformedRequest, "{item} {usage}");
+            }
+        }
+        assert_eq!(refused_as(0, |r| r.purpose = 5), Code::MalformedRequest);
+        assert_eq!(refused_as(2, |r| r.purpose = 3), Code::MalformedRequest);
+        assert_eq!(refused_as(2, |r| r.first = vec![8; 16]), Code::MalformedRequest);
+        let of_digest = |change: fn(&mut wire::BareDigest)| {
+            let mut wire = batch().into_wire();
+            bare_of(&mut wire.items[2], change);
+            Batch::parse(wire).unwrap_err().code
+        };
+        assert_eq!(of_digest(|bare| bare.class = 2), Code::MalformedRequest);
+        assert_eq!(of_digest(|bare| bare.hash = 1), Code::Unsupported);
+        assert_eq!(of_digest(|bare| bare.hash = 264), Code::MalformedRequest);
+        assert_eq!(of_digest(|bare| bare.hash = 10), Code::MalformedRequest);
+        assert_eq!(of_digest(|bare| bare.digest = vec![4; 32]), Code::MalformedRequest);
+        assert_eq!(of_digest(|bare| bare.digest.push(0)), Code::MalformedRequest);
     }
 
     #[test]
@@ -355,7 +422,7 @@ mod tests {
 
     #[test]
     fn an_empty_signature_from_the_signer_is_no_success() {
-        for (packet, digest) in [(vec![], vec![0; 32]), (vec![1], vec![]), (vec![1], vec![0; 20])] {
+        for (packet, digest) in [(vec![], vec![0; 32]), (vec![1], vec![]), (vec![1], vec![0; 21])] {
             let wire =
                 outcomes_to_wire(vec![Ok(SignedItem { packet, digest, created: 5, operation: OPERATION })]);
             assert_eq!(parse_outcomes(wire, 1).unwrap_err().code, Code::Internal);

@@ -134,6 +134,13 @@ impl Group {
                     canonical.number(u64::from(hash.openpgp_id()));
                     canonical.field(bytes);
                 }
+                Content::Bare(bare) => {
+                    canonical.number(kind(BARE));
+                    canonical.number(u64::from(bare.digest().openpgp_id()));
+                    canonical.field(bare.digest().as_bytes());
+                    canonical.number(u64::from(bare.kind().signature_type()));
+                    canonical.number(u64::from(bare.created()));
+                }
             }
             if let Some(ticket) = &item.ticket {
                 canonical.field(ticket);
@@ -146,6 +153,9 @@ impl Group {
         canonical.sha256()
     }
 }
+
+/// The kind of a bare digest in a fingerprint: above the others, and those with a claim.
+const BARE: u64 = 16;
 
 impl Artefact {
     fn parse(wire: v1::ArtefactClaim) -> Result<Self, Fault> {
@@ -189,20 +199,27 @@ fn parse_item(wire: v1::SignItem, budget: &mut InlineBudget) -> Result<ToBeSigne
     };
     within("a ticket", wire.ticket.len(), limits::TICKET_BYTES_MAX, "bytes")?;
     let ticket = (!wire.ticket.is_empty()).then_some(wire.ticket);
-    Ok(ToBeSigned { usage, purpose, content, ticket })
+    let item = ToBeSigned { usage, purpose, content, ticket };
+    if item.is_of_one_kind() {
+        Ok(item)
+    } else {
+        Err(malformed("an item of a usage or purpose for bare digests"))
+    }
 }
 
 fn item_to_wire(item: &ToBeSigned, claim: Option<&Artefact>) -> v1::SignItem {
     let content = match &item.content {
-        Content::Midstate(midstate) => v1::sign_item::Content::Midstate(midstate.encode()),
-        Content::Inline(hash, bytes) => v1::sign_item::Content::Inline(v1::InlineContent {
+        Content::Midstate(midstate) => Some(v1::sign_item::Content::Midstate(midstate.encode())),
+        Content::Inline(hash, bytes) => Some(v1::sign_item::Content::Inline(v1::InlineContent {
             hash: hash.openpgp_id().into(),
             bytes: bytes.clone(),
-        }),
+        })),
+        // There is no message for it, and shall be none: whoever is sent this refuses it.
+        Content::Bare(_) => None,
     };
     let ticket = item.ticket.clone().unwrap_or_default();
     let (usage, purpose) = (item.usage.id().into(), item.purpose.id().into());
-    v1::SignItem { usage, purpose, content: Some(content), ticket, artefact: claim.map(Artefact::to_wire) }
+    v1::SignItem { usage, purpose, content, ticket, artefact: claim.map(Artefact::to_wire) }
 }
 
 /// The answer to a group.
@@ -323,6 +340,24 @@ mod tests {
         assert_eq!(Group::parse(salted.to_wire()).unwrap(), salted);
         salted.items[0].ticket = Some(vec![7; limits::TICKET_BYTES_MAX + 1]);
         assert_eq!(Group::parse(salted.to_wire()).unwrap_err().code, Code::LimitExceeded);
+    }
+
+    #[test]
+    fn no_client_can_ask_for_a_bare_digest_or_under_its_usage() {
+        use sealwright_crypto::bare::{AnyDigest, Bare};
+        use sealwright_crypto::openpgp::signature::DataKind;
+        let bare = |created| Bare::new(AnyDigest::Sha1([7; 20]), DataKind::Binary, created).unwrap();
+        let mut asked = group();
+        asked.items[0] = ToBeSigned::bare(bare(1));
+        assert_eq!(Group::parse(asked.to_wire()).unwrap_err().code, Code::MalformedRequest);
+        let first = asked.fingerprint();
+        asked.items[0] = ToBeSigned::bare(bare(2));
+        assert_ne!(asked.fingerprint(), first);
+        for (usage, purpose) in [(2, 1), (3, 1), (1, 5), (2, 5), (3, 5)] {
+            let mut wire = group().to_wire();
+            (wire.items[1].usage, wire.items[1].purpose) = (usage, purpose);
+            assert_eq!(Group::parse(wire).unwrap_err().code, Code::MalformedRequest, "{usage} {purpose}");
+        }
     }
 
     #[test]

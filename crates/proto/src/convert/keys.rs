@@ -24,6 +24,8 @@ pub struct KeySpec {
     pub valid_for_s: Option<u64>,
     /// A subkey signs, the primary key only certifies.
     pub signing_subkey: bool,
+    /// Without a signing subkey, it may be sealed for bare digests all the same: whoever may have one signed can certify with it.
+    pub bare_digests_on_primary: bool,
 }
 
 /// A client's request for a new key.
@@ -33,6 +35,8 @@ pub struct CreateKey {
     pub name: KeyName,
     /// What it shall be.
     pub spec: KeySpec,
+    /// Sealed with it, rising.
+    pub usages: Vec<Usage>,
 }
 
 impl CreateKey {
@@ -43,7 +47,8 @@ impl CreateKey {
         let version = parse_version(wire.openpgp_version)?;
         let source = KeySource::parse(&wire.algorithm, &wire.token, wire.object_label, wire.object_id)?;
         let spec = parse_spec(source, wire.user_id, wire.valid_for_s, wire.signing_subkey)?;
-        Ok(Self { name, spec: KeySpec { version, ..spec } })
+        let spec = KeySpec { version, bare_digests_on_primary: wire.bare_digests_on_primary, ..spec };
+        Ok(Self { name, spec, usages: usages_or_openpgp(&wire.usages)? })
     }
 
     /// The inverse of [`Self::parse`].
@@ -60,8 +65,15 @@ impl CreateKey {
             valid_for_s: self.spec.valid_for_s,
             signing_subkey: self.spec.signing_subkey,
             openpgp_version: self.spec.version.number().into(),
+            usages: usages_to_wire(&self.usages),
+            bare_digests_on_primary: self.spec.bare_digests_on_primary,
         }
     }
+}
+
+/// Peers that know no other usage do not name it.
+fn usages_or_openpgp(numbers: &[u32]) -> Result<Vec<Usage>, Fault> {
+    if numbers.is_empty() { Ok(vec![Usage::OpenPgp]) } else { usages(numbers) }
 }
 
 /// Peers that know only version 4 do not say so.
@@ -72,7 +84,7 @@ fn parse_version(number: u32) -> Result<KeyVersion, Fault> {
     }
 }
 
-/// All but the version.
+/// All but the version, and what it may be sealed for.
 fn parse_spec(
     source: KeySource,
     user_id: String,
@@ -90,7 +102,8 @@ fn parse_spec(
         return Err(malformed("the user id has a control character in it"));
     }
     let valid_for_s = parse_validity(valid_for_s)?;
-    Ok(KeySpec { version: KeyVersion::default(), source, user_id, valid_for_s, signing_subkey })
+    let (version, bare_digests_on_primary) = (KeyVersion::default(), false);
+    Ok(KeySpec { version, source, user_id, valid_for_s, signing_subkey, bare_digests_on_primary })
 }
 
 fn parse_validity(valid_for_s: Option<u64>) -> Result<Option<u64>, Fault> {
@@ -113,6 +126,8 @@ pub struct ImportKey {
     pub encapsulated_key: [u8; 32],
     /// HPKE ciphertext of an encoded `ImportSecret`.
     pub ciphertext: Vec<u8>,
+    /// Sealed with it, rising; the `ImportSecret` says the same.
+    pub usages: Vec<Usage>,
 }
 
 /// HPKE info string of an import (RFC 9180 section 5): binds the ciphertext to this use.
@@ -122,7 +137,8 @@ impl ImportKey {
     /// # Errors
     /// [`Code::NameNotAllowed`], [`Code::MalformedRequest`], [`Code::LimitExceeded`].
     pub fn parse(wire: v1::ImportKeyRequest) -> Result<Self, Fault> {
-        Self::checked(&wire.name, &wire.encapsulated_key, wire.ciphertext)
+        let usages = usages_or_openpgp(&wire.usages)?;
+        Self::checked(&wire.name, &wire.encapsulated_key, wire.ciphertext, usages)
     }
 
     /// The inverse of [`Self::parse`].
@@ -132,17 +148,23 @@ impl ImportKey {
             name: self.name.as_str().to_owned(),
             encapsulated_key: self.encapsulated_key.to_vec(),
             ciphertext: self.ciphertext,
+            usages: usages_to_wire(&self.usages),
         }
     }
 
-    fn checked(name: &str, encapsulated_key: &[u8], ciphertext: Vec<u8>) -> Result<Self, Fault> {
+    fn checked(
+        name: &str,
+        encapsulated_key: &[u8],
+        ciphertext: Vec<u8>,
+        usages: Vec<Usage>,
+    ) -> Result<Self, Fault> {
         // The key, the passphrase, the fields around them, the authentication tag.
         let limit =
             limits::IMPORT_BYTES_MAX.saturating_add(limits::PASSPHRASE_BYTES_MAX).saturating_add(1024);
         within("the import", ciphertext.len(), limit, "bytes")?;
         let encapsulated_key = <[u8; 32]>::try_from(encapsulated_key)
             .map_err(|_| malformed("the encapsulated key of an import is not 32 bytes"))?;
-        Ok(Self { name: KeyName::parse(name)?, encapsulated_key, ciphertext })
+        Ok(Self { name: KeyName::parse(name)?, encapsulated_key, ciphertext, usages })
     }
 }
 
@@ -195,7 +217,7 @@ impl SignerCreate {
         let version = parse_version(wire.openpgp_version)?;
         let source = KeySource::parse(&wire.algorithm, &wire.token, wire.object_label, wire.object_id)?;
         let spec = parse_spec(source, wire.user_id, wire.valid_for_s, wire.signing_subkey)?;
-        let spec = KeySpec { version, ..spec };
+        let spec = KeySpec { version, bare_digests_on_primary: wire.bare_digests_on_primary, ..spec };
         Ok(Self { key_id: KeyId::parse(&wire.key_id)?, spec, usages: usages(&wire.usages)? })
     }
 
@@ -214,6 +236,7 @@ impl SignerCreate {
             signing_subkey: self.spec.signing_subkey,
             usages: usages_to_wire(&self.usages),
             openpgp_version: self.spec.version.number().into(),
+            bare_digests_on_primary: self.spec.bare_digests_on_primary,
         }
     }
 }
@@ -225,16 +248,15 @@ pub struct SignerImport {
     pub key_id: KeyId,
     /// What the client sent.
     pub import: ImportKey,
-    /// Sealed with it.
-    pub usages: Vec<Usage>,
 }
 
 impl SignerImport {
     /// # Errors
     /// Those of [`ImportKey::parse`].
     pub fn parse(wire: signer_v1::ImportKey) -> Result<Self, Fault> {
-        let import = ImportKey::checked(&wire.name, &wire.encapsulated_key, wire.ciphertext)?;
-        Ok(Self { key_id: KeyId::parse(&wire.key_id)?, import, usages: usages(&wire.usages)? })
+        let usages = usages(&wire.usages)?;
+        let import = ImportKey::checked(&wire.name, &wire.encapsulated_key, wire.ciphertext, usages)?;
+        Ok(Self { key_id: KeyId::parse(&wire.key_id)?, import })
     }
 
     /// The inverse of [`Self::parse`].
@@ -244,8 +266,8 @@ impl SignerImport {
             key_id: self.key_id.as_bytes().to_vec(),
             name: self.import.name.as_str().to_owned(),
             encapsulated_key: self.import.encapsulated_key.to_vec(),
+            usages: usages_to_wire(&self.import.usages),
             ciphertext: self.import.ciphertext,
-            usages: usages_to_wire(&self.usages),
         }
     }
 }
@@ -395,24 +417,22 @@ mod tests {
             user_id: "Release <release@example.org>".to_owned(),
             valid_for_s: Some(86_400),
             signing_subkey: true,
+            bare_digests_on_primary: true,
         }
     }
 
     #[test]
     fn requests_survive_the_wire() {
-        let create = CreateKey { name: KeyName::parse("release").unwrap(), spec: spec() };
+        let usages = vec![Usage::OpenPgp, Usage::ObsDigest];
+        let name = KeyName::parse("release").unwrap();
+        let create = CreateKey { name: name.clone(), spec: spec(), usages: usages.clone() };
         assert_eq!(CreateKey::parse(create.clone().into_wire()).unwrap(), create);
         let create =
-            SignerCreate { key_id: KeyId::parse(&ID).unwrap(), spec: spec(), usages: vec![Usage::OpenPgp] };
+            SignerCreate { key_id: KeyId::parse(&ID).unwrap(), spec: spec(), usages: usages.clone() };
         assert_eq!(SignerCreate::parse(create.clone().into_wire()).unwrap(), create);
-        let import = ImportKey {
-            name: KeyName::parse("release").unwrap(),
-            encapsulated_key: [7; 32],
-            ciphertext: vec![1, 2],
-        };
+        let import = ImportKey { name, encapsulated_key: [7; 32], ciphertext: vec![1, 2], usages };
         assert_eq!(ImportKey::parse(import.clone().into_wire()).unwrap(), import);
-        let import =
-            SignerImport { key_id: KeyId::parse(&ID).unwrap(), import, usages: vec![Usage::OpenPgp] };
+        let import = SignerImport { key_id: KeyId::parse(&ID).unwrap(), import };
         assert_eq!(SignerImport::parse(import.clone().into_wire()).unwrap(), import);
         let key = SealedKey { key_id: KeyId::parse(&ID).unwrap(), generation: 1, blob: vec![3] };
         let renew = SignerRenew { key, valid_for_s: None, certificate: vec![4], generation: 2 };
@@ -420,7 +440,8 @@ mod tests {
     }
 
     fn create_refused_as(change: fn(&mut v1::CreateKeyRequest)) -> Code {
-        let mut wire = CreateKey { name: KeyName::parse("release").unwrap(), spec: spec() }.into_wire();
+        let (name, usages) = (KeyName::parse("release").unwrap(), vec![Usage::OpenPgp]);
+        let mut wire = CreateKey { name, spec: spec(), usages }.into_wire();
         change(&mut wire);
         CreateKey::parse(wire).unwrap_err().code
     }
@@ -444,6 +465,8 @@ mod tests {
         assert_eq!(create_refused_as(|c| c.user_id = "a\nb".to_owned()), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.user_id = "x".repeat(1025)), Code::LimitExceeded);
         assert_eq!(create_refused_as(|c| c.openpgp_version = 5), Code::Unsupported);
+        assert_eq!(create_refused_as(|c| c.usages = vec![1, 4]), Code::Unsupported);
+        assert_eq!(create_refused_as(|c| c.usages = vec![2, 2]), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.valid_for_s = Some(0)), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.valid_for_s = Some(u64::MAX)), Code::LimitExceeded);
     }

@@ -1,5 +1,7 @@
 //! `sealwright key ...`: the user's side of key administration.
 
+mod bare;
+
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use crate::duration::{Validity, iso};
 use crate::failure::{Exit, Failure};
 use crate::remote::ServerArgs;
 use crate::terminal;
+use bare::BareDigests;
 
 /// `sealwright key ...`.
 #[derive(Debug, clap::Args)]
@@ -90,6 +93,8 @@ pub(crate) struct CreateArgs {
     /// rpm 4 can read it.
     #[arg(long, value_name = "VERSION", value_enum, default_value_t = OpenPgpVersion::V4)]
     openpgp: OpenPgpVersion,
+    #[command(flatten)]
+    bare: BareDigests,
 }
 
 /// Version of an OpenPGP key.
@@ -147,6 +152,8 @@ pub(crate) struct ImportArgs {
     /// Fingerprint of the subkey to sign with; default: exactly the one that can sign now.
     #[arg(long, value_name = "FINGERPRINT", conflicts_with = "token")]
     subkey: Option<String>,
+    #[command(flatten)]
+    bare: BareDigests,
     #[command(flatten)]
     taken_over: TakenOver,
 }
@@ -306,7 +313,10 @@ async fn create(
         algorithm: args.algorithm,
         user_id,
         valid_for_s: args.expires.0,
-        signing_subkey: args.signing_subkey,
+        // What it signs then can certify nobody and bind nothing.
+        signing_subkey: args.signing_subkey || args.bare.wants_subkey(),
+        usages: args.bare.usages(),
+        bare_digests_on_primary: args.bare.obs_digest_on_primary,
         version: args.openpgp.into(),
         token: args.token.map(|name| Token { name, ..Token::default() }),
     };
@@ -427,10 +437,11 @@ async fn import_key(
     revocations: Option<&Path>,
 ) -> Result<(), Failure> {
     let Some(file) = args.file else {
-        return take_over(connection, args.name, args.taken_over, context, revocations).await;
+        return take_over(connection, args, context, revocations).await;
     };
     let secret = import::read_secret(&file, args.passphrase_file.as_deref(), args.subkey.as_deref())
-        .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
+        .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?
+        .with_usages(&args.bare.usages(), args.bare.obs_digest_on_primary);
     for warning in secret.warnings() {
         terminal::err(&format!("Warning: {}", terminal::safe(warning)));
     }
@@ -441,11 +452,11 @@ async fn import_key(
 
 async fn take_over(
     connection: &Connection,
-    name: String,
-    taken: TakenOver,
+    args: ImportArgs,
     context: Context,
     revocations: Option<&Path>,
 ) -> Result<(), Failure> {
+    let ImportArgs { name, bare, taken_over: taken, .. } = args;
     let token = Token {
         name: taken.token.unwrap_or_default(),
         label: taken.object.unwrap_or_default(),
@@ -457,6 +468,8 @@ async fn take_over(
         algorithm: String::new(),
         valid_for_s: taken.expires.and_then(|validity| validity.0),
         signing_subkey: false,
+        usages: bare.usages(),
+        bare_digests_on_primary: bare.obs_digest_on_primary,
         version: taken.openpgp.unwrap_or(OpenPgpVersion::V4).into(),
         token: Some(token),
     };
@@ -496,6 +509,8 @@ struct KeyView {
     renewable: bool,
     /// `software`, `pkcs11:TOKEN`.
     backend: String,
+    /// What it is sealed for.
+    usages: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revocation: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -521,6 +536,7 @@ impl KeyView {
             expires: key.expires.map(iso),
             renewable: key.renewable,
             backend: key.backend.clone(),
+            usages: key.usages.clone(),
             revocation: None,
             warnings: key.warnings.clone(),
         }
@@ -553,6 +569,7 @@ fn show(key: &KeyView, context: Context) {
     line("created", &for_a_person(&key.created));
     line("expires", &key.expires.as_deref().map_or_else(|| "never".to_owned(), for_a_person));
     line("backend", &key.backend);
+    line("usages", &key.usages.join(", "));
     if !key.renewable {
         line("renewable", "no (the primary secret is not here)");
     }

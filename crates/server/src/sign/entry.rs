@@ -1,10 +1,11 @@
 //! Log entries from what the signer made. Its answer is checked once more before it is recorded: it must be a
 //! signature of the key, hash and time that it says it is.
 
+use sealwright_crypto::bare::{AnyDigest, Bare};
 use sealwright_crypto::digest::Digest;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::salt::Salt;
-use sealwright_crypto::tbs::ToBeSigned;
+use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_proto::convert::group::Group;
 use sealwright_proto::status::{Code, Fault};
 use sealwright_store::ItemResult;
@@ -41,7 +42,7 @@ pub(super) fn item_results(
                 packet_sha256: packet_hash(&signed.packet),
                 artefact: claim(group.artefact_of(usize::try_from(position).unwrap_or(usize::MAX))),
                 decision: authorised.decision().to_owned(),
-                claimed_time_s: None,
+                claimed_time_s: claimed_time_s(item),
                 operation: Operation { number, skipped, chain },
             };
             Ok(ItemResult::Signed { entry: Box::new(entry), packet: signed.packet })
@@ -50,6 +51,14 @@ pub(super) fn item_results(
             .unwrap_or_else(|fault| ItemResult::Failed { code: fault.code.number(), message: fault.message })
     });
     results.collect()
+}
+
+/// Of a bare digest the client chose it; of all else the signer.
+fn claimed_time_s(item: &ToBeSigned) -> Option<i64> {
+    match &item.content {
+        Content::Bare(bare) => Some(bare.created().into()),
+        Content::Midstate(_) | Content::Inline(..) => None,
+    }
 }
 
 fn claim(artefact: &sealwright_proto::convert::group::Artefact) -> Option<Artefact> {
@@ -64,10 +73,13 @@ fn checked(
     first: Option<&Salt>,
     key: &Entry,
     signed: &SignedItem,
-) -> Result<Digest, Fault> {
-    let wrong = |what| Fault::new(Code::SignatureSelfCheckFailed, format!("the signer's answer: {what}"));
+) -> Result<AnyDigest, Fault> {
+    let hash = match &item.content {
+        Content::Bare(bare) => return checked_bare(bare, key, signed),
+        Content::Midstate(midstate) => midstate.hash(),
+        Content::Inline(hash, _) => *hash,
+    };
     let packet = SignaturePacket::parse(&signed.packet).map_err(|_| wrong("not one signature packet"))?;
-    let hash = item.content.hash();
     if packet.hash() != Some(hash) {
         return Err(wrong("a signature with another hash algorithm"));
     }
@@ -80,5 +92,21 @@ fn checked(
     if packet.created().map(i64::from) != Some(signed.created) {
         return Err(wrong("a signature of another time"));
     }
-    Digest::from_bytes(hash, &signed.digest).map_err(|_| wrong("a digest of the wrong length"))
+    let digest = Digest::from_bytes(hash, &signed.digest);
+    digest.map(AnyDigest::from).map_err(|_| wrong("a digest of the wrong length"))
+}
+
+/// The packet repeats what was asked, and the digest is that which was asked.
+fn checked_bare(bare: &Bare, key: &Entry, signed: &SignedItem) -> Result<AnyDigest, Fault> {
+    if !bare.is_answered_by(&signed.packet, &key.facts.signing_fingerprint) {
+        return Err(wrong("a signature of another digest, or by another key"));
+    }
+    if bare.digest().as_bytes() != signed.digest {
+        return Err(wrong("another digest than it was asked to sign"));
+    }
+    Ok(bare.digest())
+}
+
+fn wrong(what: &str) -> Fault {
+    Fault::new(Code::SignatureSelfCheckFailed, format!("the signer's answer: {what}"))
 }

@@ -65,6 +65,7 @@ async fn an_import_of_a_key_that_is_here_names_it() {
         name: name.to_owned(),
         encapsulated_key: vec![1; 32],
         ciphertext: vec![2; 100],
+        usages: Vec::new(),
     };
     let made = keys.import(import("imported")).await.unwrap().into_inner().key.unwrap();
     assert_eq!(made.name, "imported");

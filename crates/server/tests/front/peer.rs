@@ -174,7 +174,7 @@ fn answer(key_pair: &Ed25519KeyPair, batch: &Batch, act: &Act) -> Response {
 }
 
 fn sign(key_pair: &Ed25519KeyPair, request: &Request) -> SignedItem {
-    let content = request.item.content.to_midstate(request.first.as_ref());
+    let content = request.item.content.to_midstate(request.first.as_ref()).unwrap();
     assert_eq!(request.item.ticket, None, "tickets are front's");
     let (key_pair, issuer) = match request.first {
         None => (key_pair, certificate().fingerprint()),

@@ -189,13 +189,29 @@ impl PrivateKey for Rsa {
         self.0.sign_digest(padding, &digest, &mut raw).map_err(|_| Failed("aws-lc did not sign"))?;
         Ok(raw)
     }
+
+    fn sign_sha1(&self, digest: &[u8; 20]) -> Result<Vec<u8>, Trouble> {
+        let key = pkcs8(&self.0)?;
+        let raw = super::sha1::sign(key.expose(), digest, self.0.public_modulus_len());
+        Ok(raw.ok_or(Failed("aws-lc did not sign"))?)
+    }
 }
 
 struct Ed25519(Ed25519KeyPair);
 
+impl Ed25519 {
+    fn sign_bytes(&self, digest: &[u8]) -> Result<Vec<u8>, Trouble> {
+        let signature = self.0.try_sign(digest).map_err(|_| Failed("aws-lc did not sign"))?;
+        Ok(signature.as_ref().to_vec())
+    }
+}
+
 impl PrivateKey for Ed25519 {
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Trouble> {
-        let signature = self.0.try_sign(digest.as_bytes()).map_err(|_| Failed("aws-lc did not sign"))?;
-        Ok(signature.as_ref().to_vec())
+        self.sign_bytes(digest.as_bytes())
+    }
+
+    fn sign_sha1(&self, digest: &[u8; 20]) -> Result<Vec<u8>, Trouble> {
+        self.sign_bytes(digest)
     }
 }

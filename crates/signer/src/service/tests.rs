@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, KeyVersion};
-use sealwright_crypto::digest::Hasher;
+use sealwright_crypto::digest::{Digest, Hasher};
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};

@@ -133,8 +133,18 @@ impl Signer {
     }
 
     pub(crate) fn create(&mut self, id: u8, spec: KeySpec) -> KeyMaterial {
-        let create = SignerCreate { key_id: key_id(id), spec, usages: vec![Usage::OpenPgp] };
-        self.ask_for_key(Asked::Create(create.into_wire())).unwrap()
+        self.create_for(id, spec, vec![Usage::OpenPgp]).unwrap()
+    }
+
+    /// With these usages.
+    pub(crate) fn create_for(
+        &mut self,
+        id: u8,
+        spec: KeySpec,
+        usages: Vec<Usage>,
+    ) -> Result<KeyMaterial, Fault> {
+        let create = SignerCreate { key_id: key_id(id), spec, usages };
+        self.ask_for_key(Asked::Create(create.into_wire()))
     }
 
     pub(crate) fn import(
@@ -148,6 +158,8 @@ impl Signer {
             key: file.to_vec(),
             passphrase: passphrase.as_bytes().to_vec(),
             subkey: subkey.to_owned(),
+            usages: Vec::new(),
+            bare_digests_on_primary: false,
         };
         self.import_encrypted_for(id, &secret, "imported", "imported")
     }
@@ -159,6 +171,17 @@ impl Signer {
         secret: &ImportSecret,
         name: &str,
         asked_name: &str,
+    ) -> Result<KeyMaterial, Fault> {
+        self.import_told(id, secret, (name, asked_name), vec![Usage::OpenPgp])
+    }
+
+    /// The same, with what front was told of the usages.
+    pub(crate) fn import_told(
+        &mut self,
+        id: u8,
+        secret: &ImportSecret,
+        (name, asked_name): (&str, &str),
+        usages: Vec<Usage>,
     ) -> Result<KeyMaterial, Fault> {
         let Response::ImportKey(public) = self.ask(Asked::BeginImport(BeginImport {})).unwrap() else {
             panic!("no public key")
@@ -176,8 +199,9 @@ impl Signer {
             name: KeyName::parse(asked_name).unwrap(),
             encapsulated_key: encapsulated.to_bytes().into(),
             ciphertext,
+            usages,
         };
-        let import = SignerImport { key_id: key_id(id), import, usages: vec![Usage::OpenPgp] };
+        let import = SignerImport { key_id: key_id(id), import };
         self.ask_for_key(Asked::Import(import.into_wire()))
     }
 
@@ -240,6 +264,7 @@ pub(crate) fn spec(algorithm: KeyAlgorithm) -> KeySpec {
         user_id: "Release <release@example.org>".to_owned(),
         valid_for_s: None,
         signing_subkey: false,
+        bare_digests_on_primary: false,
     }
 }
 

@@ -291,6 +291,8 @@ fn an_import_opens_only_under_its_name_and_in_this_process() {
         key: fixture("gen_ed25519.sec.asc"),
         passphrase: Vec::new(),
         subkey: String::new(),
+        usages: vec![1],
+        bare_digests_on_primary: false,
     };
     let fault = signer.import_encrypted_for(1, &secret(), "one", "two").unwrap_err();
     assert_eq!(fault.code, Code::ImportRefused);

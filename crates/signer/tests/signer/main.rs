@@ -11,6 +11,7 @@
     reason = "tests"
 )]
 
+mod bare;
 mod harness;
 mod import;
 mod keys;

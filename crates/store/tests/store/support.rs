@@ -86,7 +86,7 @@ pub(crate) fn conclusion(intent: &Intent, key: &Key, packets: &[&[u8]]) -> Concl
             signing_fingerprint: key.material.signing_fingerprint,
             usage: Usage::OpenPgp,
             purpose: Purpose::RpmHeader,
-            digest: Hasher::digest(HashAlgorithm::Sha256, packet),
+            digest: Hasher::digest(HashAlgorithm::Sha256, packet).into(),
             packet_sha256: packet_hash(packet),
             artefact: None,
             decision: "own".to_owned(),
