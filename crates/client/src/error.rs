@@ -5,6 +5,7 @@ mod advice;
 mod campaign;
 mod content;
 mod file;
+mod gnupg;
 mod reach;
 
 use std::io;
@@ -19,7 +20,8 @@ pub use sealwright_proto::status::{Blame, Code, Retry};
 
 pub use crate::error::campaign::CampaignFault;
 pub use crate::error::content::Content;
-pub use crate::error::file::{FileKind, Kept};
+pub use crate::error::file::{FileKind, Kept, NotInPlace};
+pub use crate::error::gnupg::GnupgFault;
 pub use crate::error::reach::{CredentialFault, Tried, Unreached};
 
 /// A directory in which this user may not make or replace a file.
@@ -40,33 +42,6 @@ pub struct DirectoryNotWritable {
 
 fn owner_name(uid: u32) -> String {
     if uid == 0 { "root".to_owned() } else { format!("uid {uid}") }
-}
-
-/// Why a file cannot be written in place.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotInPlace {
-    /// The signature does not fit where the old one is, or where space is reserved.
-    #[error("there is no room for the signature, so the rest of the file would move")]
-    Moves,
-    /// Beyond [`crate::apply::undo::CHANGED_BYTES_MAX`].
-    #[error("more than {limit} bytes can change")]
-    TooMuch {
-        /// The limit, in bytes.
-        limit: u64,
-    },
-    /// Its path does not fit into an undo record.
-    #[error("its path is longer than {limit} bytes")]
-    LongPath {
-        /// The limit, in bytes.
-        limit: usize,
-    },
-    /// An attribute vouches for the old content.
-    #[error("its attribute {name} vouches for the content that it has now")]
-    Sealed {
-        /// The attribute.
-        name: String,
-    },
 }
 
 fn linked(others: u64) -> String {
@@ -217,6 +192,9 @@ pub enum Error {
     /// A campaign cannot begin or go on.
     #[error(transparent)]
     Campaign(#[from] CampaignFault),
+    /// gpg, asked about a home of GnuPG.
+    #[error(transparent)]
+    Gnupg(#[from] GnupgFault),
     /// The disk gave back something else than what was written.
     #[error("read back from the disk, byte {offset} is not what was written")]
     ReadBack {
@@ -474,6 +452,7 @@ impl Error {
             | Self::Encrypt => Blame::Operator,
             Self::Missing
             | Self::Campaign(_)
+            | Self::Gnupg(_)
             | Self::DanglingLink { .. }
             | Self::NotAFile { .. }
             | Self::Locked

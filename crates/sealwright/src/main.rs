@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         Command::Front(args) => serve::front(args),
         Command::Demo(_)
         | Command::Key(_)
+        | Command::Import(_)
         | Command::Sign(_)
         | Command::Resign(_)
         | Command::Verify(_)
@@ -130,6 +131,7 @@ const fn is_service(command: &Command) -> bool {
         Command::Front(_) | Command::Signer(_) | Command::TokenKeeper | Command::TokenWorker { .. } => true,
         Command::Demo(_)
         | Command::Key(_)
+        | Command::Import(_)
         | Command::Sign(_)
         | Command::Resign(_)
         | Command::Verify(_)
@@ -160,6 +162,7 @@ fn start_log(command: &Command) {
         Command::Front(_) => Process::Front,
         Command::Demo(_)
         | Command::Key(_)
+        | Command::Import(_)
         | Command::Sign(_)
         | Command::Resign(_)
         | Command::Verify(_)

@@ -56,3 +56,30 @@ impl core::fmt::Display for Kept {
         }
     }
 }
+
+/// Why a file cannot be written in place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotInPlace {
+    /// The signature does not fit where the old one is, or where space is reserved.
+    #[error("there is no room for the signature, so the rest of the file would move")]
+    Moves,
+    /// Beyond [`crate::apply::undo::CHANGED_BYTES_MAX`].
+    #[error("more than {limit} bytes can change")]
+    TooMuch {
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// Its path does not fit into an undo record.
+    #[error("its path is longer than {limit} bytes")]
+    LongPath {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// An attribute vouches for the old content.
+    #[error("its attribute {name} vouches for the content that it has now")]
+    Sealed {
+        /// The attribute.
+        name: String,
+    },
+}
