@@ -4,6 +4,7 @@
 use prost::Message;
 use sealwright_proto::convert::batch::{Batch, SealedKey, outcomes_to_wire, parse_outcomes};
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
+use sealwright_proto::convert::project::{MakeProjectKey, ProjectKeyMade};
 use sealwright_proto::frame::{self, HEADER_BYTES};
 use sealwright_proto::limits;
 use sealwright_proto::signer_v1::from_signer::Response;
@@ -69,6 +70,11 @@ fn to_signer(message: ToSigner) {
             }
             round_trip(parsed, SignerRenew::parse, |renew| renew.clone().into_wire());
         }
+        Some(Request::MakeProjectKey(wire)) => {
+            let parsed = MakeProjectKey::parse(wire);
+            assert!(parsed.as_ref().is_ok_and(|make| sealed_is_bounded(&make.key)) || parsed.is_err());
+            round_trip(parsed, MakeProjectKey::parse, |make| make.clone().into_wire());
+        }
         Some(Request::BeginImport(_)) | None => {}
     }
 }
@@ -88,6 +94,9 @@ fn from_signer(message: FromSigner) {
             }
             Err(fault) => assert_eq!(fault.code, Code::Internal, "a broken answer is our fault"),
         },
+        Some(Response::ProjectKey(wire)) => {
+            round_trip(ProjectKeyMade::parse(wire), ProjectKeyMade::parse, |made| made.clone().into_wire());
+        }
         Some(Response::ImportKey(_) | Response::Ready(_)) | None => {}
     }
 }

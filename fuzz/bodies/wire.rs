@@ -47,7 +47,7 @@ fn sign_group(data: &[u8]) {
         assert!((1..=limits::DEADLINE_MS_MAX).contains(&group.deadline_ms));
         assert!(group.artefact.name.len() <= limits::FILE_NAME_BYTES_MAX);
         let inline = group.items.iter().map(|item| match &item.content {
-            Content::Midstate(_) | Content::Bare(_) => 0,
+            Content::Midstate(_) | Content::Bare(_) | Content::Project(..) => 0,
             Content::Inline(_, bytes) => bytes.len(),
         });
         let tickets = group.items.iter().filter_map(|item| item.ticket.as_ref());

@@ -5,6 +5,7 @@
 //! `peers` has the tools of others, `measure` and `trace` look at processes, `plot` and `page` write.
 
 mod big;
+mod copr;
 mod disk;
 mod engine;
 mod inputs;
@@ -47,6 +48,8 @@ pub(crate) struct Arguments {
     /// A program with the command line of obs-sign, set up by whoever names it, to be measured beside
     #[arg(long, value_name = "FILE", env = "SEALWRIGHT_BENCH_OBS_SIGN")]
     obs_sign: Option<PathBuf>,
+    #[command(flatten)]
+    peer: copr::Peer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -57,6 +60,8 @@ enum Name {
     Big,
     /// 400 packages of 20 KB to 20 MB: time and processor time; beside rpmsign and the bare operation
     Mixed,
+    /// One process of the command line `sign` for each of 400 packages, eight at once; beside obs-sign
+    Copr,
     /// A package of 1.9 GB against one of 20 KB
     Large,
     /// Three packages of 1.9 GB over header and payload; beside openssl
@@ -81,6 +86,7 @@ type Run = fn(&Bench) -> Result<Section>;
 /// All but `All`, in the order in which they run.
 const BENCHES: &[(Name, Run)] = &[
     (Name::Mixed, mixed::run),
+    (Name::Copr, copr::run),
     (Name::Large, large::run),
     (Name::Payload, payload::run),
     (Name::Memory, memory::run),
@@ -97,6 +103,7 @@ struct Bench {
     /// The release build, or another.
     program: PathBuf,
     obs_sign: Option<PathBuf>,
+    peer: copr::Peer,
     cores: usize,
 }
 
@@ -121,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         None => process::build_sealwright(true)?,
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let bench = Bench { program, obs_sign: arguments.obs_sign.clone(), cores };
+    let bench = Bench { program, obs_sign: arguments.obs_sign.clone(), peer: arguments.peer.clone(), cores };
     let _alone = alone(&bench.folder("")?)?;
     let records = Records { page: arguments.program.is_none(), json: arguments.json.as_deref() };
     let chosen = |name: &Name| arguments.bench == Name::All || arguments.bench == *name;

@@ -44,6 +44,14 @@ pub(crate) enum Error {
         /// Why.
         source: toml::de::Error,
     },
+    /// A server cannot be asked.
+    #[error("{address}: no reply")]
+    Connection {
+        /// Of the server.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A check found something; it was printed.
     #[error("{count} {what}; see above")]
     Findings {

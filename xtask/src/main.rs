@@ -12,6 +12,7 @@ mod error;
 mod fuzz;
 mod generate;
 mod install;
+mod obs;
 mod order;
 mod process;
 mod soak;
@@ -58,6 +59,8 @@ enum Chore {
     Bench(bench::Arguments),
     /// Let thousands of clients connect at once, beside a bare server; part of docs/benchmarks.md
     Storm(bench::storm::Arguments),
+    /// Send the captured connections of obs-sign again, and compare the replies
+    Obs(obs::Arguments),
     /// Change product code step by step and see that the tests of the order of effects notice; long
     Order(order::Arguments),
     /// Kill signing runs, campaigns or a server at random moments and check every file; some minutes
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Chore::Cases { release, names } => cases::run(release, &names),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Storm(arguments) => bench::storm::run(&arguments),
+        Chore::Obs(arguments) => obs::run(&arguments),
         Chore::Order(arguments) => order::run(&arguments),
         Chore::Soak { campaign: true, .. } => soak::campaign(),
         Chore::Soak { kills, serve: false, campaign: false } => soak::run(kills.unwrap_or(200)),

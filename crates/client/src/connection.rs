@@ -1,7 +1,7 @@
 //! The way to a server: one connection, one stream of sign groups with many in flight, and the key calls.
 //! Whether the server is another machine or a front in this process makes no difference here.
 
-mod chance;
+pub(crate) mod chance;
 pub mod credentials;
 mod keys;
 mod lines;

@@ -7,6 +7,7 @@ mod content;
 mod file;
 mod gnupg;
 mod reach;
+mod signd;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ pub use crate::error::content::Content;
 pub use crate::error::file::{FileKind, Kept, NotInPlace};
 pub use crate::error::gnupg::GnupgFault;
 pub use crate::error::reach::{CredentialFault, Tried, Unreached};
+pub use crate::error::signd::SigndFault;
 
 /// A directory in which this user may not make or replace a file.
 #[derive(Debug, thiserror::Error)]
@@ -298,6 +300,9 @@ pub enum Error {
     /// What answers speaks gRPC, and knows none of our calls.
     #[error("what answers is no Sealwright server, or one of another release")]
     NotSealwright,
+    /// A signd of obs-sign was not reached, refused, or answered wrongly.
+    #[error(transparent)]
+    Signd(#[from] SigndFault),
     /// A file of our own credentials.
     #[error("the {what} {}", shown(path))]
     Credential {
@@ -425,6 +430,7 @@ impl Error {
     pub fn blame(&self) -> Blame {
         match self {
             Self::Server(fault) => fault.code.row().blame,
+            Self::Signd(fault) => fault.blame(),
             Self::NotApplied { source, .. }
             | Self::SignedFile { source, .. }
             | Self::Beside { source, .. } => source.blame(),
@@ -493,6 +499,9 @@ impl Error {
         if let Self::Unreachable { tried } = self {
             let passes = tried.iter().any(|tried| tried.why.passes());
             return if passes { Retry::Yes } else { Retry::No };
+        }
+        if let Self::Signd(fault) = self {
+            return if fault.passes() { Retry::Yes } else { Retry::No };
         }
         let is_stale =
             matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StaleNetworkFileHandle);

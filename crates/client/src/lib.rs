@@ -9,7 +9,7 @@
 //! What this crate refuses to do: parse a command line, print, read the environment, hold a private key, leave
 //! a half-written file. A file's bytes never leave the machine: the state of a hash does.
 //!
-//! Reading order: [`source`], [`apply`], [`connection`], [`sign`], [`batch`], [`campaign`]; then [`verify`], [`strip`],
+//! Reading order: [`source`], [`apply`], [`connection`], [`signd`], [`sign`], [`batch`], [`campaign`]; then [`verify`], [`strip`],
 //! [`inspect`], [`import`], [`migrate`], [`gnupg`], [`trust`].
 
 #![forbid(unsafe_code)]
@@ -29,6 +29,7 @@ pub mod look;
 pub mod migrate;
 pub mod shown;
 pub mod sign;
+pub mod signd;
 pub mod source;
 pub mod strip;
 pub mod trust;

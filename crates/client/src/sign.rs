@@ -8,6 +8,7 @@ pub(crate) mod finish;
 mod gather;
 pub(crate) mod links;
 mod salts;
+mod way;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,9 +38,10 @@ use crate::error::Error;
 use crate::lane::Lane;
 use crate::shown::shown;
 use crate::sign::finish::Ready;
-use crate::sign::gather::Gather;
 use crate::sign::links::Links;
 use crate::sign::salts::{Reserve, Ticket, ticket_of};
+use crate::sign::way::Way;
+use crate::signd::{Signd, SigningTime};
 use crate::source::file::{SourceFile, Until};
 use crate::source::{Entry, Place};
 use crate::trust;
@@ -72,7 +74,7 @@ pub enum Effect {
 
 /// One key and one set of choices, for any number of files.
 pub struct Signer {
-    connection: Connection,
+    way: Way,
     key: Key,
     certificate: Certificate,
     issuer: Fingerprint,
@@ -87,7 +89,6 @@ pub struct Signer {
     hashing: Lane,
     /// Checks signatures: not behind files that are read for seconds.
     checking: Lane,
-    gather: Arc<Gather>,
 }
 
 /// What a file is to the call that it is part of.
@@ -221,10 +222,33 @@ impl Signer {
                 return Err(Fault::new(Code::KeyDisabled, format!("key {} is disabled", key.name)).into());
             }
         }
+        Ok(Self::of(Way::server(connection), (key, certificate, issuer), request, output))
+    }
+
+    /// The same with a key of a signd of obs-sign. There are no log entries then: their indexes are 0.
+    ///
+    /// # Errors
+    /// There is no such key, it cannot be used, or signd was not reached.
+    pub async fn of_signd(
+        signd: &Arc<Signd>,
+        user: &str,
+        time: SigningTime,
+        request: Request,
+        output: Option<OutputDirectory>,
+    ) -> Result<Self, Error> {
+        let found = signd.describe(user, request.options.hash, time).await?;
+        Ok(Self::of(Way::Signd(found.way), (found.key, found.certificate, found.issuer), request, output))
+    }
+
+    fn of(
+        way: Way,
+        (key, certificate, issuer): (Key, Certificate, Fingerprint),
+        request: Request,
+        output: Option<OutputDirectory>,
+    ) -> Self {
         let keyring = trust::of(certificate.clone());
-        Ok(Self {
-            gather: Gather::new(connection.clone()),
-            connection,
+        Self {
+            way,
             key,
             certificate,
             issuer,
@@ -237,7 +261,7 @@ impl Signer {
             course: None,
             hashing: Lane::new(batch::hash_threads()),
             checking: Lane::new(batch::cores()),
-        })
+        }
     }
 
     /// As a part of a campaign.
@@ -326,13 +350,12 @@ impl Signer {
             // Under an id of its own, which stands in the journal.
             (Some(course), Some(kept), stop) => {
                 let id = course.ask(kept, stop).await?;
-                self.connection.sign_as(id, &group, stop).await?
+                self.way.connection()?.sign_as(id, &group, stop).await?
             }
-            (_, _, Some(stop)) => self.gather.ask(group, stop.clone()).await?,
-            (_, _, None) => self.connection.sign(&group).await?,
+            (_, _, stop) => self.way.ask(group, stop).await?,
         };
         trail.sent_bytes = answer.sent_bytes;
-        trail.request_id = Some(answer.request_id.clone());
+        trail.request_id = Some(answer.request_id.clone()).filter(|id| !id.is_empty());
         trail.server.clone_from(&answer.server);
         let target = pending.target.clone();
         let this = Arc::clone(self);

@@ -1,5 +1,7 @@
 //! What a client asks to have signed: one item of a group. The key holder finishes the hash itself.
 
+use std::sync::Arc;
+
 use crate::algorithm::HashAlgorithm;
 use crate::bare::Bare;
 use crate::midstate::Midstate;
@@ -28,13 +30,25 @@ impl ToBeSigned {
         Self { usage, purpose, content: Content::Bare(bare), ticket: None }
     }
 
+    /// A bare digest that a project key signs, which is encrypted to the key of the request.
+    #[must_use]
+    pub const fn by_project_key(bare: Bare, project_key: Arc<[u8]>) -> Self {
+        let content = Content::Project(bare, project_key);
+        Self { usage: Usage::ObsProjectKeys, purpose: Purpose::ObsDigest, content, ticket: None }
+    }
+
     /// Whether usage and purpose are those of the content: whoever may have content signed must not get a bare digest signed
     /// under that name, or the other way round.
     #[must_use]
     pub const fn is_of_one_kind(&self) -> bool {
         let purpose_is_bare = matches!(self.purpose, Purpose::ObsDigest);
         match &self.content {
-            Content::Midstate(_) | Content::Inline(..) => !self.usage.is_bare() && !purpose_is_bare,
+            Content::Midstate(_) | Content::Inline(..) => {
+                matches!(self.usage, Usage::OpenPgp) && !purpose_is_bare
+            }
+            Content::Project(..) => {
+                matches!(self.usage, Usage::ObsProjectKeys) && purpose_is_bare && self.ticket.is_none()
+            }
             Content::Bare(bare) => {
                 self.usage.id() == bare.usage().id() && purpose_is_bare && self.ticket.is_none()
             }
@@ -53,6 +67,8 @@ pub enum Content {
     /// The client hashed everything; nothing is appended. Only front says this to the signer, for the protocol of
     /// obs-sign: there is no such thing between client and front.
     Bare(Bare),
+    /// The same, to be signed by a secret key that comes along, in an OpenPGP message encrypted to the key of the request.
+    Project(Bare, Arc<[u8]>),
 }
 
 /// Largest inline content in bytes: a large RPM header is a few MiB, and policy looks at headers.
@@ -65,7 +81,7 @@ impl Content {
         match self {
             Self::Midstate(midstate) => Some(midstate.hash()),
             Self::Inline(hash, _) => Some(*hash),
-            Self::Bare(_) => None,
+            Self::Bare(_) | Self::Project(..) => None,
         }
     }
 
@@ -81,7 +97,7 @@ impl Content {
                 hasher.update(bytes);
                 Some(hasher.midstate())
             }
-            Self::Bare(_) => None,
+            Self::Bare(_) | Self::Project(..) => None,
         }
     }
 }

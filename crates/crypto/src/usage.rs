@@ -13,11 +13,14 @@ pub enum Usage {
     ObsDigest,
     /// Bare SHA-1 digests: the same, and where collisions can be computed. Wanted by clients of old build services.
     ObsDigestSha1,
+    /// Opens project keys, which clients of obs-sign keep encrypted to this key, and signs bare digests with what is inside; makes
+    /// such keys, certifying user ids of the client's choice.
+    ObsProjectKeys,
 }
 
 impl Usage {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::OpenPgp, Self::ObsDigest, Self::ObsDigestSha1];
+    pub const ALL: [Self; 4] = [Self::OpenPgp, Self::ObsDigest, Self::ObsDigestSha1, Self::ObsProjectKeys];
 
     /// The number on the wire, in sealed blobs and log entries.
     #[must_use]
@@ -26,6 +29,7 @@ impl Usage {
             Self::OpenPgp => 1,
             Self::ObsDigest => 2,
             Self::ObsDigestSha1 => 3,
+            Self::ObsProjectKeys => 4,
         }
     }
 
@@ -36,14 +40,15 @@ impl Usage {
             Self::OpenPgp => "openpgp",
             Self::ObsDigest => "obs-digest",
             Self::ObsDigestSha1 => "obs-digest-sha1",
+            Self::ObsProjectKeys => "obs-project-keys",
         }
     }
 
-    /// Whether it is for bare digests.
+    /// Whether a key that has it signs bare digests itself.
     #[must_use]
     pub const fn is_bare(self) -> bool {
         match self {
-            Self::OpenPgp => false,
+            Self::OpenPgp | Self::ObsProjectKeys => false,
             Self::ObsDigest | Self::ObsDigestSha1 => true,
         }
     }

@@ -4,6 +4,7 @@
 //! request bytes --request.rs--> Request --command.rs--> Command (digests, project key)      | server's side
 //! results       --reply.rs----> Reply   --> bytes                                           |
 //! raw signature --packet.rs---> v3 packet, answer to a probe                                |
+//! certificate   --framing.rs--> the same packets in gpg's headers                           |
 //!
 //! document hash --hashed.rs---> trailer, digest --request.rs--> bytes                       | client's side
 //! reply bytes   --reply.rs----> results --hashed.rs--> version 4 signature                  |
@@ -18,8 +19,8 @@
 //! uses no other crate of ours. Line numbers of `signd` and `sign.c` are those of obs-sign at commit 61b2eca (version 2.8.5);
 //! the behaviour was taken from its texts and from captured connections (fixtures/obs), not from its code.
 //!
-//! Reading order: [`limits`], [`request`], [`command`], [`digest`], [`refusal`], [`reply`], [`packet`], [`hashed`],
-//! [`project_key`], [`config`].
+//! Reading order: [`limits`], [`request`], [`command`], [`digest`], [`refusal`], [`reply`], [`packet`],
+//! [`framing`], [`hashed`], [`project_key`], [`config`].
 //!
 //! Promise: [`request::Request`] and [`reply::Reply`] encode to the very bytes that they were parsed from.
 
@@ -29,6 +30,7 @@ pub mod command;
 pub mod config;
 pub mod digest;
 pub mod error;
+pub mod framing;
 pub mod hashed;
 pub mod limits;
 pub mod packet;

@@ -113,6 +113,24 @@ pub enum Verb {
     Unknown,
 }
 
+impl Verb {
+    /// For log lines: the command's own name, and nothing of what came where it is unknown.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ping => "ping",
+            Self::Pubkey => "pubkey",
+            Self::Sign => "sign",
+            Self::Privsign => "privsign",
+            Self::Keygen => "keygen",
+            Self::Privtotp => "privtotp",
+            Self::Certgen => "certgen",
+            Self::Privileged => "privileged",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A request that is whole, readable and names a legal user. Its bytes are kept as they came: [`Self::to_bytes`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request(Spelling);

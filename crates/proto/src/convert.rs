@@ -4,11 +4,13 @@
 //! * [`batch`]: what front asks of the signer, and the answer to it.
 //! * [`salts`]: salts to hash before the content, for version 6 keys.
 //! * [`keys`]: key administration.
+//! * [`project`]: keys that clients of obs-sign keep.
 
 pub mod batch;
 pub mod group;
 mod key_source;
 pub mod keys;
+pub mod project;
 pub mod salts;
 
 use crate::limits;

@@ -77,6 +77,9 @@ pub const IMPORT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a passphrase at import.
 pub const PASSPHRASE_BYTES_MAX: usize = 4096;
 
+/// Bytes of a project key: what `obs` takes too. RSA-8192 takes about 5 KiB.
+pub const PROJECT_KEY_BYTES_MAX: usize = 16 << 10;
+
 /// Bytes of a sealed blob: two RSA-8192 keys with their public halves take about 12 KiB.
 pub const SEALED_BYTES_MAX: usize = 32 << 10;
 
@@ -154,6 +157,7 @@ mod tests {
                 "| certificate, key file at import | {CERTIFICATE_BYTES_MAX}, {IMPORT_BYTES_MAX} bytes |"
             ),
             format!("| passphrase at import | {PASSPHRASE_BYTES_MAX} bytes |"),
+            format!("| project key | {PROJECT_KEY_BYTES_MAX} bytes |"),
             format!("| sealed key | {SEALED_BYTES_MAX} bytes |"),
             format!("| usages of a key | {USAGES_MAX} |"),
             format!("| text of a failure | {MESSAGE_BYTES_MAX} bytes |"),

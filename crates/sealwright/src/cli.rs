@@ -4,6 +4,7 @@ mod help;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod keys;
+pub(crate) mod obs_sign;
 mod resign;
 pub(crate) mod sign;
 pub(crate) mod strip;
@@ -60,6 +61,9 @@ pub(crate) enum Command {
     Strip(strip::Args),
     /// Show what is signed, by whom, and how; nothing is checked.
     Inspect(inspect::Args),
+    /// Sign with the command line of obs-sign's sign, as does this program when it is called by that name.
+    #[command(disable_help_flag = true, after_long_help = obs_sign::HELP)]
+    ObsSign(obs_sign::Args),
     /// Set up a server: authority, certificates, clients, root key, configuration.
     #[command(after_long_help = help::INIT)]
     Init(init::Args),
@@ -118,6 +122,7 @@ impl Cli {
             Command::Verify(args) => verify::run(args, context).await,
             Command::Strip(args) => strip::run(args, context).await,
             Command::Inspect(args) => inspect::run(args, context).await,
+            Command::ObsSign(args) => Err(obs_sign::came_late(&args)),
             Command::Init(args) => init::run(args, context),
             Command::Serve(args) => serve::run(&args),
             Command::Front(args) => serve::front(&args),

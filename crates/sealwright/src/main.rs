@@ -24,7 +24,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, obs_sign};
 use crate::failure::{Exit, Failure};
 use crate::log::Process;
 
@@ -32,6 +32,10 @@ use crate::log::Process;
 const END_MS_MAX: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
+    if let Some(words) = obs_sign::words_of(std::env::args_os()) {
+        log::start(Process::Command, config::log_filter().as_deref(), config::log_format().as_deref());
+        return all_written(obs_sign::main(words)).into();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(said) => return help_or_usage(said),
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Command::Demo(_)
         | Command::Key(_)
         | Command::Import(_)
+        | Command::ObsSign(_)
         | Command::Sign(_)
         | Command::Resign(_)
         | Command::Verify(_)
@@ -132,6 +137,7 @@ const fn is_service(command: &Command) -> bool {
         Command::Demo(_)
         | Command::Key(_)
         | Command::Import(_)
+        | Command::ObsSign(_)
         | Command::Sign(_)
         | Command::Resign(_)
         | Command::Verify(_)
@@ -163,6 +169,7 @@ fn start_log(command: &Command) {
         Command::Demo(_)
         | Command::Key(_)
         | Command::Import(_)
+        | Command::ObsSign(_)
         | Command::Sign(_)
         | Command::Resign(_)
         | Command::Verify(_)

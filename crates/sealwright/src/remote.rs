@@ -21,7 +21,7 @@ const EMBEDDED: &str = "embedded";
 const FILE_BYTES_MAX: usize = 64 << 10;
 
 /// Options of every command that needs keys.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ServerArgs {
     /// Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default:
     /// SEALWRIGHT_SERVER, else what client.toml says, else embedded.
@@ -106,6 +106,14 @@ impl ServerArgs {
             key: base.join(parsed.key),
         };
         Ok(Way::Server(addresses, credentials))
+    }
+
+    /// Whether a server, or the embedded default, was named or is configured.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub(crate) fn is_configured(&self) -> Result<bool, Failure> {
+        Ok(self.server.is_some() || config::server().is_some() || self.file()?.is_some())
     }
 
     /// The configuration that was named, or the first that is there.

@@ -62,6 +62,8 @@ enum Who {
     Known(Arc<Principal>),
     /// Of a certificate.
     Peer(Peer, Arc<ArcSwap<Tables>>),
+    /// Of an address, by a table of the operator.
+    Named(Arc<str>, SocketAddr, Arc<ArcSwap<Tables>>),
 }
 
 impl Caller {
@@ -73,6 +75,16 @@ impl Caller {
     /// Of a connection over TLS.
     pub(crate) fn peer(peer: Peer, tables: Arc<ArcSwap<Tables>>, phase: watch::Receiver<Phase>) -> Self {
         Self::new(Who::Peer(peer, tables), phase)
+    }
+
+    /// Of a connection from an address that is this client's.
+    pub(crate) fn named(
+        client: Arc<str>,
+        address: SocketAddr,
+        tables: Arc<ArcSwap<Tables>>,
+        phase: watch::Receiver<Phase>,
+    ) -> Self {
+        Self::new(Who::Named(client, address, tables), phase)
     }
 
     fn new(who: Who, phase: watch::Receiver<Phase>) -> Self {
@@ -98,6 +110,7 @@ impl Caller {
         match &self.inner.who {
             Who::Known(principal) => Ok(Arc::clone(principal)),
             Who::Peer(peer, tables) => peer.principal(&tables.load()),
+            Who::Named(client, _, tables) => tables.load().clients.named(client).map(Arc::clone),
         }
     }
 
@@ -106,6 +119,7 @@ impl Caller {
         match &self.inner.who {
             Who::Known(principal) => principal.name(),
             Who::Peer(peer, _) => peer.identity.as_ref().map_or("?", |identity| identity.name.as_str()),
+            Who::Named(client, ..) => client,
         }
     }
 
@@ -113,7 +127,7 @@ impl Caller {
     pub(crate) fn reads(&self, fault: Fault) -> Fault {
         match &self.inner.who {
             Who::Known(_) => fault,
-            Who::Peer(..) => for_peer(fault),
+            Who::Peer(..) | Who::Named(..) => for_peer(fault),
         }
     }
 
@@ -122,6 +136,7 @@ impl Caller {
         match &self.inner.who {
             Who::Known(_) => None,
             Who::Peer(peer, _) => Some(peer.address),
+            Who::Named(_, address, _) => Some(*address),
         }
     }
 
@@ -129,7 +144,7 @@ impl Caller {
     /// for itself.
     pub(crate) async fn certificate_ended(&self) {
         let identity = match &self.inner.who {
-            Who::Known(_) => None,
+            Who::Known(_) | Who::Named(..) => None,
             Who::Peer(peer, _) => peer.identity.as_ref().ok(),
         };
         let Some(identity) = identity else { return std::future::pending().await };

@@ -8,7 +8,7 @@ use sealwright_proto::status::{Code, Fault};
 use serde::Deserialize;
 
 use crate::Error;
-use crate::policy::{Grants, Keys, LOCAL, PRINCIPAL_BYTES_MAX, Principal, WEIGHT_MAX};
+use crate::policy::{Grants, Keys, LOCAL, ObsGrant, PRINCIPAL_BYTES_MAX, Principal, WEIGHT_MAX};
 use crate::serial::Serial;
 
 /// Bytes of `clients.toml`.
@@ -74,17 +74,35 @@ impl Clients {
     /// # Errors
     /// [`Code::UnknownClient`], [`Code::ClientRevoked`].
     pub(crate) fn principal(&self, name: &str, serial: &Serial) -> Result<&Arc<Principal>, Fault> {
+        let client = self.enabled(name)?;
+        if client.revoked.contains(serial) {
+            let message = format!("the certificate {serial} of the client {name} is revoked");
+            return Err(Fault::new(Code::ClientRevoked, message));
+        }
+        Ok(&client.principal)
+    }
+
+    /// What the client of this name may do now, who was known by something else than a certificate.
+    ///
+    /// # Errors
+    /// [`Code::UnknownClient`], [`Code::ClientRevoked`].
+    pub(crate) fn named(&self, name: &str) -> Result<&Arc<Principal>, Fault> {
+        self.enabled(name).map(|client| &client.principal)
+    }
+
+    /// Whether there is a client of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    fn enabled(&self, name: &str) -> Result<&Client, Fault> {
         let Some(client) = self.by_name.get(name) else {
             return Err(Fault::new(Code::UnknownClient, format!("this server knows no client {name}")));
         };
         if client.disabled {
             return Err(Fault::new(Code::ClientRevoked, format!("the client {name} is disabled")));
         }
-        if client.revoked.contains(serial) {
-            let message = format!("the certificate {serial} of the client {name} is revoked");
-            return Err(Fault::new(Code::ClientRevoked, message));
-        }
-        Ok(&client.principal)
+        Ok(client)
     }
 }
 
@@ -104,6 +122,8 @@ struct EntryOfFile {
     #[serde(default)]
     administrator: bool,
     #[serde(default)]
+    obs: Vec<ObsGrant>,
+    #[serde(default)]
     revoked: Vec<String>,
     #[serde(default)]
     disabled: bool,
@@ -116,7 +136,7 @@ const fn one() -> u32 {
 }
 
 fn client(entry: EntryOfFile) -> Result<Client, &'static str> {
-    let EntryOfFile { name, keys, administrator, revoked, disabled, weight } = entry;
+    let EntryOfFile { name, keys, administrator, obs, revoked, disabled, weight } = entry;
     name_is_usable(&name)?;
     if keys.len() > PER_CLIENT_MAX || revoked.len() > PER_CLIENT_MAX {
         return Err("has too many keys or revoked certificates (4096)");
@@ -124,7 +144,7 @@ fn client(entry: EntryOfFile) -> Result<Client, &'static str> {
     if !(1..=WEIGHT_MAX).contains(&weight) {
         return Err("has a weight that is not from 1 to 100");
     }
-    let grants = Grants { administrator, keys: granted(&keys)? };
+    let grants = Grants { administrator, keys: granted(&keys)?, obs: obs.into_iter().collect() };
     let principal = Principal::new(&name, grants).map_err(|_| "has too long a name")?.with_weight(weight);
     let revoked: Option<HashSet<_>> = revoked.iter().map(|hex| Serial::from_hex(hex)).collect();
     let revoked = revoked.ok_or("has a revoked number that is not hexadecimal")?;
@@ -203,6 +223,21 @@ mod tests {
         assert_eq!((weight("operator"), weight("build-7")), (4, 1));
         assert!(administer(clients.principal("operator", &serial).unwrap()).is_ok());
         assert!(administer(clients.principal("build-7", &serial).unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_client_known_by_an_address_is_looked_up_without_a_number_and_may_be_disabled() {
+        let clients = Clients::parse(FILE).unwrap();
+        let code = |name| clients.named(name).err().map(|fault| fault.code);
+        assert_eq!(code("build-7"), None);
+        assert_eq!(code("gone"), Some(Code::ClientRevoked));
+        assert_eq!(code("nobody"), Some(Code::UnknownClient));
+        assert!(clients.has("gone") && !clients.has("nobody"));
+        let text = "[[client]]\nname = \"a\"\nobs = [\"sign\"]\n[[client]]\nname = \"b\"";
+        let clients = Clients::parse(text).unwrap();
+        assert!(clients.named("a").unwrap().may_over_obs(ObsGrant::Sign));
+        assert!(!clients.named("b").unwrap().may_over_obs(ObsGrant::Sign));
+        assert!(Clients::parse("[[client]]\nname = \"a\"\nobs = [\"certify\"]").is_err());
     }
 
     #[test]

@@ -8,7 +8,8 @@
 //! What this crate refuses to do: hold a clear private key, know a file format, answer with a signature that has
 //! no durable log entry. It reads the clock in one file and has no SQL.
 //!
-//! Over the network: `service.rs` (connections and their limits), [`tls`], `authn.rs` (who it is), [`clients`].
+//! Over the network: `service.rs` (connections and their limits), [`tls`], `authn.rs` (who it is), [`clients`]; [`obs`] for
+//! clients of obs-sign.
 //!
 //! Reading order: `sign.rs`, [`policy`], [`tickets`], `registry.rs`, `signer_client.rs`, `keys.rs`, `grpc.rs`, `service.rs`.
 //!
@@ -27,6 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
+pub mod allow;
 mod authn;
 pub mod clients;
 mod clock;
@@ -37,6 +39,7 @@ mod keys;
 mod limits;
 pub mod metrics;
 mod notices;
+pub mod obs;
 pub mod policy;
 mod readiness;
 mod registry;

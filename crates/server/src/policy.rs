@@ -9,6 +9,7 @@ use sealwright_proto::names::{KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::time::utc;
 use sealwright_store::KeyState;
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::registry::Facts;
@@ -28,6 +29,17 @@ pub struct Grants {
     pub administrator: bool,
     /// The keys it may see and sign with.
     pub keys: Keys,
+    /// What it may do with them over obs-sign's protocol, where a server speaks it.
+    pub obs: BTreeSet<ObsGrant>,
+}
+
+/// What obs-sign's protocol has and no other way of asking has. Public keys are told to whoever may see the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ObsGrant {
+    /// To have digests signed: with a key that was sealed for them, full power over what it can do.
+    Sign,
 }
 
 /// A set of keys by name. Names are never reused, so a name is one key for ever, also one that is made later.
@@ -41,12 +53,12 @@ pub enum Keys {
 
 impl Grants {
     /// Everything: the owner of an embedded store.
-    pub const OWNER: Self = Self { administrator: true, keys: Keys::All };
+    pub const OWNER: Self = Self { administrator: true, keys: Keys::All, obs: BTreeSet::new() };
 
     /// Signing with the keys of these names, and no more.
     #[must_use]
     pub const fn keys(names: BTreeSet<KeyName>) -> Self {
-        Self { administrator: false, keys: Keys::Names(names) }
+        Self { administrator: false, keys: Keys::Names(names), obs: BTreeSet::new() }
     }
 }
 
@@ -110,6 +122,11 @@ impl Principal {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether it may do this over obs-sign's protocol.
+    pub(crate) fn may_over_obs(&self, grant: ObsGrant) -> bool {
+        self.grants.obs.contains(&grant)
     }
 
     /// The names of keys it may see; `None`: all.
@@ -179,6 +196,10 @@ impl Authorised {
 /// # Errors
 /// [`Code::PermissionDenied`], [`Code::KeyDisabled`], [`Code::KeyExpired`], [`Code::UsageNotAllowed`].
 pub fn decide(principal: &Principal, group: &Group, facts: &Facts, now_s: i64) -> Result<Authorised, Fault> {
+    if group.items.iter().any(|item| item.usage.is_bare()) && !principal.may_over_obs(ObsGrant::Sign) {
+        let message = format!("{} has no grant for signing bare digests", principal.name);
+        return Err(Fault::new(Code::PermissionDenied, message));
+    }
     decide_usages(principal, &group.key, group.items.iter().map(|item| item.usage), facts, now_s)
 }
 
@@ -244,8 +265,10 @@ pub fn administer(principal: &Principal) -> Result<Administrator, Fault> {
 #[cfg(test)]
 mod tests {
     use sealwright_crypto::algorithm::HashAlgorithm;
+    use sealwright_crypto::bare::{AnyDigest, Bare};
     use sealwright_crypto::digest::Hasher;
     use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+    use sealwright_crypto::openpgp::signature::DataKind;
     use sealwright_crypto::tbs::{Content, ToBeSigned};
     use sealwright_crypto::usage::{Purpose, Usage};
     use sealwright_proto::convert::group::{Artefact, Priority};
@@ -314,7 +337,7 @@ mod tests {
 
     fn with(administrator: bool, names: &[&str]) -> Principal {
         let names = names.iter().map(|name| KeyName::parse(name).unwrap()).collect();
-        Principal::new("ci", Grants { administrator, keys: Keys::Names(names) }).unwrap()
+        Principal::new("ci", Grants { administrator, ..Grants::keys(names) }).unwrap()
     }
 
     #[test]
@@ -325,8 +348,29 @@ mod tests {
             code(&with(false, &["other", "Release", "releas"]), &facts()),
             Some(Code::PermissionDenied)
         );
-        let all = Principal::new("ci", Grants { administrator: false, keys: Keys::All }).unwrap();
+        let all = Principal::new("ci", Grants { administrator: false, ..Grants::OWNER }).unwrap();
         assert_eq!(decide(&all, &group(), &facts(), NOW_S).unwrap().decision(), "grant");
+    }
+
+    #[test]
+    fn a_bare_digest_needs_a_grant_of_its_own_beside_that_for_the_key() {
+        let digest = AnyDigest::from_parts(8, &[7; 32]).unwrap();
+        let item = ToBeSigned::bare(Bare::new(digest, DataKind::Binary, 0).unwrap());
+        let bare = Group { items: vec![item], ..group() };
+        let facts = Facts { usages: vec![Usage::OpenPgp, Usage::ObsDigest], ..facts() };
+        let names = BTreeSet::from([KeyName::parse("release").unwrap()]);
+        let code = |grants, facts: &Facts| {
+            let principal = Principal::new("ci", grants).unwrap();
+            decide(&principal, &bare, facts, NOW_S).err().map(|fault| fault.code)
+        };
+        let without = Grants::keys(names.clone());
+        let with = Grants { obs: BTreeSet::from([ObsGrant::Sign]), ..without.clone() };
+        assert_eq!(code(without, &facts), Some(Code::PermissionDenied));
+        assert_eq!(code(with.clone(), &facts), None);
+        assert_eq!(code(Grants::OWNER, &facts), Some(Code::PermissionDenied));
+        let of_another = Facts { name: "other".to_owned(), ..facts.clone() };
+        assert_eq!(code(with.clone(), &of_another), Some(Code::PermissionDenied));
+        assert_eq!(code(with, &Facts { usages: vec![Usage::OpenPgp], ..facts }), Some(Code::UsageNotAllowed));
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //!   each stream. What it may do with them is `policy.rs`. What is no request has a measure (`flood.rs`).
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -30,11 +30,11 @@ use crate::clients::Clients;
 use crate::metrics::Metrics;
 use crate::policy::Principal;
 use crate::tls::Plane;
-use crate::{Error, Front, Limits, Readiness, grpc};
+use crate::{Error, Front, Limits, Readiness, grpc, obs};
 
-mod accept;
+pub(crate) mod accept;
 mod activity;
-mod admission;
+pub(crate) mod admission;
 mod arrivals;
 mod connection;
 mod farewell;
@@ -84,6 +84,8 @@ struct Inner {
     limits: Limits,
     tables: Arc<ArcSwap<Tables>>,
     admission: admission::Admission,
+    /// Room at the listeners for obs-sign's protocol, where there are any.
+    obs_room: OnceLock<Arc<admission::Admission>>,
     shares: Arc<shares::Shares>,
     /// Changes with each reload.
     reloads: tokio::sync::watch::Sender<()>,
@@ -98,6 +100,7 @@ impl Service {
             routes: grpc::routes(&front),
             front,
             admission: admission::Admission::new(&limits),
+            obs_room: OnceLock::new(),
             limits,
             shares: Arc::default(),
             reloads: tokio::sync::watch::Sender::new(()),
@@ -130,7 +133,16 @@ impl Service {
     /// # Errors
     /// [`Error::Listener`] if it cannot be listened on; failures to accept are counted, and do not end it.
     pub async fn serve(&self, listener: std::net::TcpListener) -> Result<(), Error> {
-        accept::run(&self.inner, listener).await
+        let Inner { front, admission, .. } = &*self.inner;
+        let begin = |accepted| drop(tokio::spawn(connection::run(Arc::clone(&self.inner), accepted)));
+        accept::run(front, admission, listener, begin).await
+    }
+
+    /// What serves obs-sign's protocol beside this, to the same clients, with the same certificates, until the same end.
+    #[must_use]
+    pub fn obs(&self, settings: &obs::Settings) -> obs::Gateway {
+        let room = Arc::clone(self.inner.obs_room.get_or_init(|| Arc::new(obs::room(settings))));
+        obs::Gateway::new(self.inner.front.clone(), Arc::clone(&self.inner.tables), room, settings)
     }
 
     /// Ends: nothing is accepted any more, clients are told to go elsewhere (GOAWAY), groups that come on open streams get
@@ -139,13 +151,22 @@ impl Service {
     pub async fn drain(&self, time: Duration) -> u64 {
         let phase = &self.inner.front.inner.phase;
         phase.send_replace(Phase::Draining);
-        if tokio::time::timeout(time, self.inner.admission.empty()).await.is_ok() {
+        if tokio::time::timeout(time, self.empty()).await.is_ok() {
             return 0;
         }
-        let cut = self.inner.admission.open();
+        let rooms = std::iter::once(&self.inner.admission).chain(self.inner.obs_room.get().map(Arc::as_ref));
+        let cut = rooms.map(admission::Admission::open).fold(0, u64::saturating_add);
         phase.send_replace(Phase::Over);
-        let _ = tokio::time::timeout(CUT_MAX, self.inner.admission.empty()).await;
+        let _ = tokio::time::timeout(CUT_MAX, self.empty()).await;
         cut
+    }
+
+    /// Waits until no connection is left.
+    async fn empty(&self) {
+        self.inner.admission.empty().await;
+        if let Some(room) = self.inner.obs_room.get() {
+            room.empty().await;
+        }
     }
 
     /// Whether a request would be signed now. Asked for real, at most once a second.
@@ -209,9 +230,9 @@ fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
 }
 
 /// One accepted socket, on its way.
-struct Accepted {
-    socket: tokio::net::TcpStream,
-    address: SocketAddr,
-    admitted: admission::Admitted,
-    stay: admission::Stay,
+pub(crate) struct Accepted {
+    pub(crate) socket: tokio::net::TcpStream,
+    pub(crate) address: SocketAddr,
+    pub(crate) admitted: admission::Admitted,
+    pub(crate) stay: admission::Stay,
 }

@@ -153,6 +153,7 @@ fn ask(principal: &Principal, group: &Group, key: &Entry, deadline: Instant) -> 
     let inline = group.items.iter().map(|item| match &item.content {
         Content::Midstate(_) | Content::Bare(_) => 0,
         Content::Inline(_, bytes) => bytes.len(),
+        Content::Project(_, key) => key.len(),
     });
     Ask {
         backend: Arc::clone(&key.facts.backend),

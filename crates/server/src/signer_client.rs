@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
+use sealwright_proto::convert::project::{MakeProjectKey, ProjectKeyMade};
 use sealwright_proto::signer_v1::{self as wire, from_signer::Response, to_signer};
 use sealwright_proto::status::{Code, Fault};
 use tokio::time::Instant;
@@ -133,9 +134,31 @@ impl SignerClient {
     pub(crate) async fn begin_import(&self, deadline: Instant) -> Result<Vec<u8>, Fault> {
         match self.link.ask(to_signer::Request::BeginImport(wire::BeginImport {}), deadline).await? {
             Response::ImportKey(key) => Ok(key.hpke_public_key),
-            Response::Failure(_) | Response::Sign(_) | Response::Key(_) | Response::Ready(_) => {
-                Err(other_answer())
-            }
+            Response::Failure(_)
+            | Response::Sign(_)
+            | Response::Key(_)
+            | Response::Ready(_)
+            | Response::ProjectKey(_) => Err(other_answer()),
+        }
+    }
+
+    /// A key that a client will keep, certified by and encrypted to the key of the request.
+    ///
+    /// # Errors
+    /// As for [`Self::create`].
+    #[expect(dead_code, reason = "the listener of obs-sign's protocol calls it")]
+    pub(crate) async fn make_project_key(
+        &self,
+        make: MakeProjectKey,
+        deadline: Instant,
+    ) -> Result<ProjectKeyMade, Fault> {
+        match self.link.ask(to_signer::Request::MakeProjectKey(make.into_wire()), deadline).await? {
+            Response::ProjectKey(made) => ProjectKeyMade::parse(made),
+            Response::Failure(_)
+            | Response::Sign(_)
+            | Response::Key(_)
+            | Response::Ready(_)
+            | Response::ImportKey(_) => Err(other_answer()),
         }
     }
 
@@ -155,9 +178,11 @@ impl SignerClient {
 fn key_material(response: Response) -> Result<KeyMaterial, Fault> {
     match response {
         Response::Key(material) => KeyMaterial::parse(material),
-        Response::Failure(_) | Response::Sign(_) | Response::ImportKey(_) | Response::Ready(_) => {
-            Err(other_answer())
-        }
+        Response::Failure(_)
+        | Response::Sign(_)
+        | Response::ImportKey(_)
+        | Response::Ready(_)
+        | Response::ProjectKey(_) => Err(other_answer()),
     }
 }
 

@@ -105,6 +105,8 @@ pub fn counts() -> Counts {
 /// A plane, ready for connections; immutable.
 pub struct Plane {
     pub(crate) config: Arc<ServerConfig>,
+    /// The same for a protocol without a name: obs-sign's. No tickets: nobody comes back with one.
+    pub(crate) without_alpn: Arc<ServerConfig>,
     verifier: Arc<dyn ClientCertVerifier>,
     /// SHA-256 of the material: a reload of the same files changes nothing, and no ticket dies of it.
     fingerprint: [u8; 32],
@@ -145,9 +147,13 @@ pub fn server_config(material: &Material) -> Result<Arc<Plane>, Error> {
     config.ticketer = engine::Ticketer::new().map_err(Error::Tls)?;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.send_tls13_tickets = TICKETS;
+    let mut without_alpn = config.clone();
+    without_alpn.alpn_protocols.clear();
+    without_alpn.send_tls13_tickets = 0;
     CONFIG_BUILDS.fetch_add(1, Ordering::Relaxed);
-    let fingerprint = fingerprint(material);
-    Ok(Arc::new(Plane { config: Arc::new(config), verifier, fingerprint, not_after_s }))
+    let (config, without_alpn, fingerprint) =
+        (Arc::new(config), Arc::new(without_alpn), fingerprint(material));
+    Ok(Arc::new(Plane { config, without_alpn, verifier, fingerprint, not_after_s }))
 }
 
 /// Tickets after a handshake: a client that comes back uses one, and gets the next.

@@ -6,6 +6,7 @@ pub(crate) mod pkcs11;
 mod sha1;
 pub(crate) mod software;
 
+use aws_lc_rs::rsa::PrivateDecryptingKey;
 use sealwright_crypto::digest::Digest;
 use sealwright_proto::convert::keys::KeySource;
 use sealwright_proto::names::BackendName;
@@ -87,6 +88,15 @@ pub(crate) trait PrivateKey: Send + Sync {
     /// [`Trouble`]; [`Code::Unsupported`] where the backend has no such operation.
     fn sign_sha1(&self, _: &[u8; 20]) -> Result<Vec<u8>, Trouble> {
         Err(Fault::new(Code::Unsupported, "a key on a token signs no SHA-1 digests").into())
+    }
+
+    /// The key as one that decrypts, for project keys.
+    ///
+    /// # Errors
+    /// [`Trouble`]; [`Code::Unsupported`] where there is no such operation.
+    fn decrypting(&self) -> Result<PrivateDecryptingKey, Trouble> {
+        Err(Fault::new(Code::Unsupported, "only RSA keys that are no keys of tokens open project keys")
+            .into())
     }
 
     /// The number of the token that it waits for; `None`: it computes, and waits for nobody.

@@ -152,6 +152,25 @@ pub(crate) fn certify_user(primary: &Component, user: &UserId, claims: Claims) -
     signer.finish(signature)
 }
 
+/// A positive certification of a user id of another key.
+///
+/// # Errors
+/// [`Code::Internal`]; the key may have failed its self-check.
+pub(crate) fn certify_other(
+    primary: &Component,
+    other: &Component,
+    user: &UserId,
+    created: u32,
+) -> Result<Vec<u8>, Fault> {
+    let claims = Claims { created, expires: None, other: Vec::new() };
+    let config = configure(SignatureType::CertPositive, primary, other, claims)?;
+    let signer = Signer::new(primary);
+    let packet = other.public().packet();
+    let signature =
+        config.sign_certification_third_party(&signer, &Password::empty(), packet, Tag::UserId, user);
+    signer.finish(signature)
+}
+
 /// A direct-key signature (type 0x1f).
 ///
 /// # Errors

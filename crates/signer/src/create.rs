@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pgp::packet::SubpacketData;
 use pgp::ser::Serialize as _;
 use pgp::types::Tag;
-use sealwright_crypto::algorithm::KeyVersion;
+use sealwright_crypto::algorithm::{KeyAlgorithm, KeyVersion};
 use sealwright_crypto::openpgp::armor::{self, Kind};
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::usage::Usage;
-use sealwright_proto::convert::keys::{KeyMaterial, KeySpec, SignerCreate};
+use sealwright_proto::convert::keys::{KeyMaterial, KeySource, KeySpec, SignerCreate};
 use sealwright_proto::limits::{CERTIFICATE_BYTES_MAX, SEALED_BYTES_MAX, USER_ID_BYTES_MAX, WARNINGS_MAX};
 use sealwright_proto::names::KeyId;
 use sealwright_proto::status::{Code, Fault};
@@ -79,9 +79,9 @@ pub(crate) fn create(
     Ok(KeyMaterial { revocation: Some(revocation), ..material(sealer, &stored, &certificate, warnings)? })
 }
 
-/// Refused before the key is made: what [`bare_digests_allowed`] would refuse afterwards, and SHA-1 on a token.
+/// Refused before the key is made: what [`usages_allowed`] would refuse of an import, and SHA-1 on a token.
 fn usages_fit(spec: &KeySpec, usages: &[Usage]) -> Result<(), Fault> {
-    if !usages.iter().any(|usage| usage.is_bare()) {
+    if usages == [Usage::OpenPgp] {
         return Ok(());
     }
     if spec.version != KeyVersion::V4 {
@@ -91,28 +91,36 @@ fn usages_fit(spec: &KeySpec, usages: &[Usage]) -> Result<(), Fault> {
         let message = "a key on a token signs no SHA-1 digests; leave out the usage obs-digest-sha1";
         return Err(Fault::new(Code::Unsupported, message));
     }
-    if spec.signing_subkey || spec.bare_digests_on_primary { Ok(()) } else { Err(can_certify()) }
+    let opens = matches!(spec.source, KeySource::Software(KeyAlgorithm::Rsa(_)));
+    if usages.contains(&Usage::ObsProjectKeys) && !opens {
+        return Err(opens_nothing());
+    }
+    let is_bare = usages.iter().any(|usage| usage.is_bare());
+    if !is_bare || spec.signing_subkey || spec.bare_digests_on_primary { Ok(()) } else { Err(can_certify()) }
 }
 
 /// A key that is sealed for bare digests signs whatever somebody says that it is: if it is a primary key, that can be a user id
 /// or a subkey of theirs. So a primary key must have been meant.
 ///
 /// # Errors
-/// [`Code::UsageNotAllowed`]; [`Code::Unsupported`] for a key of another version than 4.
-pub(crate) fn bare_digests_allowed(
+/// [`Code::UsageNotAllowed`]; [`Code::Unsupported`] for a key of another version than 4, or one that cannot open project keys.
+pub(crate) fn usages_allowed(
     usages: &[Usage],
     signing: &StoredComponent,
     primary: &Primary,
     on_primary: bool,
 ) -> Result<(), Fault> {
-    if !usages.iter().any(|usage| usage.is_bare()) {
+    if usages == [Usage::OpenPgp] {
         return Ok(());
     }
     if signing.public.version() != KeyVersion::V4 {
         return Err(only_version_4());
     }
+    if usages.contains(&Usage::ObsProjectKeys) && signing.public.algorithm() == KeyAlgorithm::Ed25519 {
+        return Err(opens_nothing());
+    }
     match primary {
-        Primary::Signs if !on_primary => Err(can_certify()),
+        Primary::Signs if !on_primary && usages.iter().any(|usage| usage.is_bare()) => Err(can_certify()),
         Primary::Signs | Primary::Separate(_) | Primary::Absent => Ok(()),
     }
 }
@@ -120,8 +128,12 @@ pub(crate) fn bare_digests_allowed(
 fn only_version_4() -> Fault {
     Fault::new(
         Code::Unsupported,
-        "only keys of version 4 sign bare digests: the protocol has no room for others",
+        "only keys of version 4 serve obs-sign's protocol: it has no room for others",
     )
+}
+
+fn opens_nothing() -> Fault {
+    Fault::new(Code::Unsupported, "only RSA keys that are on no token open project keys")
 }
 
 fn can_certify() -> Fault {

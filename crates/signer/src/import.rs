@@ -11,6 +11,7 @@ use hpke::aead::{AeadTag, AesGcm256};
 use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
 use hpke::{Deserializable as _, Kem, OpModeR, Serializable as _};
+use pgp::types::Tag;
 use sealwright_crypto::error::Error as CryptoError;
 use sealwright_crypto::openpgp::certificate::{Certificate, Component as Listed};
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
@@ -25,6 +26,7 @@ use crate::clock::utc;
 use crate::create;
 use crate::error::Error;
 use crate::opened::Component;
+use crate::packets::RawPacket;
 use crate::public::PublicHalf;
 use crate::renew::RENEW_ADVICE;
 use crate::root::Sealer;
@@ -114,7 +116,7 @@ pub(crate) fn import(
         primary if primary.protection() == Protection::Stub => Primary::Absent,
         primary => Primary::Separate(take(primary, passphrase)?),
     };
-    create::bare_digests_allowed(&usages, &signing, &primary, message.bare_digests_on_primary)?;
+    create::usages_allowed(&usages, &signing, &primary, message.bare_digests_on_primary)?;
     let expires = create::end_of(&certificate, &signing);
     let stored = StoredKey { key_id, generation: 1, usages, expires, signing, primary };
     let warnings = warnings(&certificate, &import.name, &stored, now);
@@ -220,6 +222,21 @@ fn take(packet: &SecretPacket, passphrase: &[u8]) -> Result<StoredComponent, Fau
     let stored = StoredComponent { backend: Software.number(), public, secret };
     crate::self_test::prove(&Component::open(&Tokens::none(), &stored)?)?;
     Ok(stored)
+}
+
+/// The key in the body of a secret key packet that is in the clear.
+///
+/// # Errors
+/// [`Code::ImportRefused`].
+pub(crate) fn clear_secret(body: &[u8]) -> Result<StoredComponent, Fault> {
+    let packet = RawPacket { tag: Tag::SecretKey, body, whole: body };
+    let packet = SecretPacket::parse(&packet)?;
+    if packet.protection() != Protection::Clear {
+        return Err(refused("it is not in the clear"));
+    }
+    let public = Arc::new(PublicHalf::parse(packet.public_body()).map_err(|error| malformed(&error))?);
+    let secret = unlock::unlock(&packet, &public, &[])?;
+    Ok(StoredComponent { backend: Software.number(), public, secret })
 }
 
 /// What the certificate should be warned of, with what can be done about it here.

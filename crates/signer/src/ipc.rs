@@ -23,6 +23,7 @@ use rustix::net::SendFlags;
 use sealwright_proto::convert::batch::{self, Batch, Request, SignedItem, outcomes_to_wire};
 use sealwright_proto::convert::group::Priority;
 use sealwright_proto::convert::keys::{SignerCreate, SignerImport, SignerRenew};
+use sealwright_proto::convert::project::MakeProjectKey;
 use sealwright_proto::frame;
 use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::signer_v1::to_signer::Request as Asked;
@@ -120,9 +121,14 @@ fn read_requests(socket: UntilStopped<'_>, queue: &Queue<Job>) -> Result<(), Err
         let permit = queue.admit(bytes);
         let priority = match &message.request {
             Some(Asked::Sign(batch)) => batch::priority(batch).unwrap_or(Priority::Batch),
-            Some(Asked::Create(_) | Asked::BeginImport(_) | Asked::Import(_) | Asked::Renew(_)) | None => {
-                Priority::Interactive
-            }
+            Some(
+                Asked::Create(_)
+                | Asked::BeginImport(_)
+                | Asked::Import(_)
+                | Asked::Renew(_)
+                | Asked::MakeProjectKey(_),
+            )
+            | None => Priority::Interactive,
         };
         let fresh = Fresh { message, received: Instant::now(), permit };
         queue.push_last(priority, FRESH_US, Job::Fresh(fresh));
@@ -165,6 +171,7 @@ enum Administration {
     Create(SignerCreate),
     Renew(SignerRenew),
     Import(SignerImport),
+    MakeProjectKey(MakeProjectKey),
 }
 
 struct Fresh {
@@ -253,6 +260,9 @@ impl Worker<'_> {
             }
             Some(Asked::Import(wire)) => self.start_administration(id, permit, || {
                 Ok((None, Administration::Import(SignerImport::parse(wire)?)))
+            }),
+            Some(Asked::MakeProjectKey(wire)) => self.start_administration(id, permit, || {
+                Ok((None, Administration::MakeProjectKey(MakeProjectKey::parse(wire)?)))
             }),
             None => {
                 let unknown = Fault::new(Code::MalformedRequest, "a request that this signer does not know");
@@ -372,6 +382,10 @@ impl Worker<'_> {
             Administration::Create(wanted) => self.service.create(wanted),
             Administration::Renew(wanted) => self.service.renew(&wanted),
             Administration::Import(wanted) => self.service.import(wanted),
+            Administration::MakeProjectKey(wanted) => {
+                let made = self.service.make_project_key(&wanted)?;
+                return Ok(Response::ProjectKey(made.into_wire()));
+            }
         };
         made.map(|material| Response::Key(material.into_wire()))
     }

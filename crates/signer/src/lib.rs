@@ -33,6 +33,7 @@ mod memory;
 mod opened;
 mod packets;
 mod process;
+mod project;
 mod public;
 mod pulse;
 mod renew;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::rsa::PrivateDecryptingKey;
 use sealwright_crypto::digest::Digest;
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::names::{BackendName, KeyId};
@@ -116,6 +117,17 @@ impl Component {
     pub(crate) fn sign_sha1(&self, digest: &[u8; 20]) -> Result<Checked, Fault> {
         let raw = self.private.sign_sha1(digest).map_err(|trouble| self.failed(trouble))?;
         self.public.check_sha1(digest, raw).ok_or_else(|| self.failed(DOES_NOT_VERIFY.into()))
+    }
+
+    /// The key as one that opens what was encrypted to it, or encrypts to it; for project keys alone.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] for a key on a token, or of another algorithm than RSA.
+    pub(crate) fn decrypting(&self) -> Result<PrivateDecryptingKey, Fault> {
+        self.private.decrypting().map_err(|trouble| {
+            trouble
+                .into_fault(Code::SealBroken, |reason| format!("key {}: {reason}", self.public.fingerprint()))
+        })
     }
 
     fn failed(&self, trouble: Trouble) -> Fault {

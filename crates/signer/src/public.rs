@@ -293,7 +293,8 @@ pub(crate) fn take_mpi(bytes: &[u8]) -> Result<(&[u8], u16, &[u8]), CryptoError>
     Ok((number, bits, rest))
 }
 
-fn push_mpi(body: &mut Vec<u8>, number: &[u8]) -> Result<(), CryptoError> {
+/// The inverse of [`take_mpi`]; leading zeros are left out.
+pub(crate) fn push_mpi(body: &mut Vec<u8>, number: &[u8]) -> Result<(), CryptoError> {
     let bad = |reason| CryptoError::malformed("number", reason);
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     let number = number.get(zeros..).unwrap_or_default();

@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_crypto::bare::{AnyDigest, Bare};
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::Template;
 use sealwright_crypto::tbs::Content;
+use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::batch::{Request, SealedKey, SignedItem};
 use sealwright_proto::convert::keys::{KeyMaterial, SignerCreate, SignerImport, SignerRenew};
+use sealwright_proto::convert::project::{MakeProjectKey, ProjectKeyMade};
 use sealwright_proto::signer_v1::Ready;
 use sealwright_proto::status::{Code, Fault};
 
@@ -28,7 +31,7 @@ use crate::root::Root;
 use crate::seal::{Primary, StoredKey};
 use crate::secret::fill_random;
 use crate::tokens::Tokens;
-use crate::{create, import, renew, self_test};
+use crate::{create, import, project, renew, self_test};
 
 /// Version of the protocol with front.
 const PROTOCOL_VERSION: u32 = 1;
@@ -95,9 +98,9 @@ impl Service {
     /// [`Code::UsageNotAllowed`], [`Code::ClockBehind`], [`Code::KeyExpired`], [`Code::SignatureSelfCheckFailed`],
     /// [`Code::SignerStateFailed`]; of a token, [`Code::TokenGone`], [`Code::TokenSilent`], [`Code::TokenRefused`].
     pub(crate) fn sign(&self, key: &OpenKey, request: &Request) -> Result<SignedItem, Fault> {
-        let Made { packet, digest, created } = sign_at(key, request, self.clock.unix_s())?;
+        let Made { packet, digest, created, issuer } = sign_at(key, request, self.clock.unix_s())?;
         let operation = self.counts.count(key.key_id(), &packet)?;
-        Ok(SignedItem { packet, digest: digest.as_bytes().to_vec(), created, operation })
+        Ok(SignedItem { packet, digest: digest.as_bytes().to_vec(), created, operation, issuer })
     }
 
     /// The tokens of this installation.
@@ -150,6 +153,16 @@ impl Service {
     }
 
     /// # Errors
+    /// [`Code::UsageNotAllowed`], [`Code::ClockBehind`], [`Code::KeyExpired`]; those of [`project::make`].
+    pub(crate) fn make_project_key(&self, wanted: &MakeProjectKey) -> Result<ProjectKeyMade, Fault> {
+        let now = self.clock.unix_s();
+        let key = self.open_key(&wanted.key)?;
+        key.terms().allow(Usage::ObsProjectKeys)?;
+        key.terms().allow_at(now, 0)?;
+        project::make(&self.tokens, &StoredKey::open(&self.root.data_key, &wanted.key)?, wanted, now)
+    }
+
+    /// # Errors
     /// Those of [`renew::renew`], and a generation that is too old.
     pub(crate) fn renew(&self, wanted: &SignerRenew) -> Result<KeyMaterial, Fault> {
         self.open_key(&wanted.key)?;
@@ -164,6 +177,8 @@ struct Made {
     digest: AnyDigest,
     /// Unix seconds.
     created: i64,
+    /// The project key that signed, if one did.
+    issuer: Option<Fingerprint>,
 }
 
 fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<Made, Fault> {
@@ -176,6 +191,7 @@ fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<Made, Fault> {
     let component = key.signing();
     let content = match &request.item.content {
         Content::Bare(bare) => return sign_bare(component, bare, now),
+        Content::Project(bare, project_key) => return sign_by_project_key(key, bare, project_key, now),
         content @ (Content::Midstate(_) | Content::Inline(..)) => content.to_midstate(request.first.as_ref()),
     };
     let content = content.ok_or_else(|| Fault::new(Code::Internal, "content without a hash"))?;
@@ -193,7 +209,7 @@ fn sign_at(key: &OpenKey, request: &Request, now: i64) -> Result<Made, Fault> {
     let digest = unsigned.digest();
     let checked = component.sign(&digest)?;
     let packet = unsigned.pack(checked.raw()).map_err(internal)?;
-    Ok(Made { packet, digest: digest.into(), created: now })
+    Ok(Made { packet, digest: digest.into(), created: now, issuer: None })
 }
 
 /// What the client finished is signed as it is; class and time in the packet are the client's. Ours is the time of the log.
@@ -208,7 +224,17 @@ fn sign_bare(component: &Component, bare: &Bare, now: i64) -> Result<Made, Fault
         AnyDigest::Sha1(digest) => component.sign_sha1(digest)?,
     };
     let packet = bare.pack(public.algorithm(), &public.fingerprint(), checked.raw()).map_err(internal)?;
-    Ok(Made { packet, digest, created: now })
+    Ok(Made { packet, digest, created: now, issuer: None })
+}
+
+/// The project key is opened with ours, and signs. For SHA-1 ours must have been sealed too.
+fn sign_by_project_key(key: &OpenKey, bare: &Bare, project_key: &[u8], now: i64) -> Result<Made, Fault> {
+    if bare.usage() == Usage::ObsDigestSha1 {
+        key.terms().allow(Usage::ObsDigestSha1)?;
+    }
+    let project = project::open(key.signing(), project_key)?;
+    let made = sign_bare(&project, bare, now)?;
+    Ok(Made { issuer: Some(project.public().fingerprint()), ..made })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what map_err hands over")]

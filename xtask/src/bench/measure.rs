@@ -100,10 +100,20 @@ fn children_cpu() -> f64 {
 
 /// Processor time of a running process with all its threads, user and system, in seconds.
 pub(super) fn cpu(pid: u32) -> f64 {
+    ticks(pid, 2)
+}
+
+/// The same together with all its children that have ended and were waited for.
+pub(super) fn cpu_with_children(pid: u32) -> f64 {
+    ticks(pid, 4)
+}
+
+/// The first so many of utime, stime, cutime and cstime (proc(5), /proc/PID/stat), together, in seconds.
+fn ticks(pid: u32, count: usize) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // After the name, which may hold anything: state is the 3rd field, utime and stime are the 14th and 15th.
+    // After the name, which may hold anything: state is the 3rd field, utime the 14th.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
+    fields.split_whitespace().skip(11).take(count).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
         * TICK
 }
 

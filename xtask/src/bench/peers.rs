@@ -11,6 +11,9 @@ use crate::{Result, process};
 /// Name of the test key for gpg.
 const GPG_NAME: &str = "rsa4096@corpus.invalid";
 
+/// Folder of rpm's database.
+const DATABASE: &str = "rpmdb";
+
 /// Homes of gpg and rpm with the test key.
 pub(super) struct Peers {
     folder: PathBuf,
@@ -21,9 +24,8 @@ impl Peers {
     pub(super) fn new(folder: &Path) -> Result<Self> {
         let keys = process::root().join("fixtures/pgp-key");
         let (secret, public) = (keys.join("gen_rsa4096.sec.asc"), keys.join("gen_rsa4096.pub.asc"));
-        for name in ["gnupg", "rpmdb"] {
-            fresh_folder(&folder.join(name))?;
-        }
+        fresh_folder(&folder.join("gnupg"))?;
+        rpm_database(folder, &public)?;
         let peers = Self { folder: folder.to_owned() };
         process::run(
             Command::new("gpg")
@@ -31,9 +33,6 @@ impl Peers {
                 .args(["--batch", "--quiet", "--import"])
                 .arg(&secret),
         )?;
-        let database = peers.database();
-        process::run(Command::new("rpmdb").arg("--initdb").arg("--dbpath").arg(&database))?;
-        process::run(Command::new("rpmkeys").arg("--dbpath").arg(&database).arg("--import").arg(&public))?;
         Ok(peers)
     }
 
@@ -43,7 +42,7 @@ impl Peers {
 
     /// rpm's database, with the public half of the test key.
     pub(super) fn database(&self) -> PathBuf {
-        self.folder.join("rpmdb")
+        self.folder.join(DATABASE)
     }
 
     /// `rpmsign --addsign` with gpg, without paths.
@@ -61,6 +60,15 @@ impl Drop for Peers {
         // gpg left its agent behind.
         let _ = Command::new("gpgconf").env("GNUPGHOME", self.gnupg()).args(["--kill", "all"]).status();
     }
+}
+
+/// A new database of rpm below this folder, with this public key.
+pub(super) fn rpm_database(folder: &Path, public: &Path) -> Result<PathBuf> {
+    let database = folder.join(DATABASE);
+    fresh_folder(&database)?;
+    process::run(Command::new("rpmdb").arg("--initdb").arg("--dbpath").arg(&database))?;
+    process::run(Command::new("rpmkeys").arg("--dbpath").arg(&database).arg("--import").arg(public))?;
+    Ok(database)
 }
 
 /// An empty folder for the owner alone.

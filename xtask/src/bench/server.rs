@@ -3,12 +3,13 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{Ipv6Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -36,13 +37,21 @@ pub(super) struct Server {
 impl Server {
     /// Starts one; `settings` replace lines of `server.toml` that begin like their first half.
     pub(super) fn start(program: &Path, settings: &[(&str, &str)]) -> Result<Self> {
-        let folder =
-            tempfile::Builder::new().prefix("bench-").tempdir().map_err(Error::file(Path::new("/tmp")))?;
-        Self::start_in(folder, program, settings)
+        Self::start_in(folder()?, program, settings)
     }
 
     /// The same in this folder: of a file system of its own.
     pub(super) fn start_in(folder: TempDir, program: &Path, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_with(folder, program, settings, &[])
+    }
+
+    /// The same; `clients` replace lines of `clients.toml`.
+    pub(super) fn start_with(
+        folder: TempDir,
+        program: &Path,
+        settings: &[(&str, &str)],
+        clients: &[(&str, &str)],
+    ) -> Result<Self> {
         let root = nix::unistd::Uid::effective().is_root();
         let uid = root.then_some(NOBODY);
         let port = free_port()?;
@@ -63,15 +72,27 @@ impl Server {
         ]);
         process::output(&mut init)?;
         configure(&config.join("server.toml"), settings)?;
+        configure(&config.join("clients.toml"), clients)?;
         let (serve, front, signer) = serve(&copy, uid, folder.path(), &config)?;
         Ok(Self { program: copy, folder, port, serve, front, signer })
     }
 
     /// A command of the program as the client `admin`, who may do everything; as the user who runs the bench.
     pub(super) fn client<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = self.run(&self.program);
+        command.args(arguments);
         command
-            .args(arguments)
+    }
+
+    /// The copy of the program that it runs.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Another program, whatever it starts asks as that client.
+    pub(super) fn run(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
             .env_remove("SEALWRIGHT_SERVER")
             .env_remove("SEALWRIGHT_KEY")
             .env("SEALWRIGHT_HOME", self.folder.path().join("home"))
@@ -201,14 +222,28 @@ fn configure(file: &Path, settings: &[(&str, &str)]) -> Result<()> {
     for (begin, line) in settings {
         let is_it = |found: &&str| found.trim_start_matches(['#', ' ']).starts_with(begin);
         let Some(found) = text.lines().find(is_it).map(str::to_owned) else {
-            return Err(Error::unexpected(format!("no line of server.toml begins with {begin}")));
+            return Err(Error::unexpected(format!("no line of {} begins with {begin}", file.display())));
         };
         text = text.replacen(&found, line, 1);
     }
     fs::write(file, text).map_err(Error::file(file))
 }
 
-fn free_port() -> Result<u16> {
-    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    address.map(|address| address.port()).map_err(Error::file(Path::new("127.0.0.1")))
+/// A new folder for a server.
+pub(super) fn folder() -> Result<TempDir> {
+    tempfile::Builder::new().prefix("bench-").tempdir().map_err(Error::file(Path::new("/tmp")))
+}
+
+/// A port that nobody has, and that no client is given for its own end of a connection: below 32768, where Linux begins.
+pub(super) fn free_port() -> Result<u16> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id();
+    let port = || {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port =
+            u16::try_from(begin.wrapping_add(step) % 10_000).unwrap_or_default().saturating_add(20_000);
+        TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).is_ok().then_some(port)
+    };
+    let found = (0..10_000).find_map(|_| port());
+    found.ok_or_else(|| Error::unexpected("no port is free".to_owned()))
 }

@@ -68,6 +68,7 @@ impl Error {
             Self::Format(error) => error.advice(),
             Self::KeyFile { .. } | Self::EmptyFile { .. } => "Check that it is the right file.",
             Self::Server(fault) => fault.code.advice(),
+            Self::Signd(fault) => fault.advice(),
             Self::ConnectionLost { .. } => "Try again; see the server's log if it stays.",
             Self::Unreachable { tried } => of_tried(tried),
             Self::NotSealwright => "Check the address and port, and the releases of client and server.",

@@ -166,12 +166,15 @@ fn unfit(key: &SecretKey, now: i64) -> Option<NotTaken> {
         return None;
     }
     // The nearest to being of use counts.
-    reasons.into_iter().flatten().min_by_key(|why| match why {
-        NotTaken::Algorithm { .. } => 0,
-        NotTaken::Expired { .. } => 1,
-        NotTaken::NoSecret => 2,
-        _ => 3,
-    })
+    let is_told: [fn(&NotTaken) -> bool; 4] = [
+        |why| matches!(why, NotTaken::Algorithm { .. }),
+        |why| matches!(why, NotTaken::Expired { .. }),
+        |why| matches!(why, NotTaken::NoSecret),
+        |_| true,
+    ];
+    let mut reasons: Vec<NotTaken> = reasons.into_iter().flatten().collect();
+    let first = is_told.iter().find_map(|is_told| reasons.iter().position(is_told))?;
+    Some(reasons.swap_remove(first))
 }
 
 fn of_one(component: &Component, now: i64) -> Option<NotTaken> {

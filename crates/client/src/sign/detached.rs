@@ -88,7 +88,7 @@ impl Signer {
         let group = self.group(&prepared, &tickets, NAME.to_owned(), read_bytes);
         let mut answer = tokio::select! {
             biased;
-            answer = self.connection.sign_unless_stopped(&group, Some(stop)) => answer?,
+            answer = self.way.ask_alone(&group, stop) => answer?,
             () = stop.forced() => return Err(Error::Stopped),
         };
         let sent_bytes = answer.sent_bytes;

@@ -94,7 +94,7 @@ impl Signer {
 
     async fn fetch(&self, hash: HashAlgorithm, count: usize) -> Result<Vec<Ticket>, Error> {
         let begun = Instant::now();
-        let salts = self.connection.begin_salts(&self.key.name, hash, count).await?;
+        let salts = self.way.connection()?.begin_salts(&self.key.name, hash, count).await?;
         // The other half is for hashing.
         let half = Duration::from_secs(u64::from(salts.valid_for_s / 2));
         let until = begun.checked_add(half).unwrap_or(begun);

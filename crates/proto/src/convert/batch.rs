@@ -8,6 +8,7 @@ use crate::signer_v1 as wire;
 use crate::status::{Code, Fault};
 use crate::trace::TraceId;
 use sealwright_crypto::bare::{AnyDigest, Bare};
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::openpgp::signature::DataKind;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
@@ -139,7 +140,14 @@ impl Request {
                 budget.take(inline.bytes.len())?;
                 Content::Inline(hash_algorithm(inline.hash)?, inline.bytes)
             }
-            Some(wire::sign_request::Content::Bare(bare)) => Content::Bare(parse_bare(&bare)?),
+            Some(wire::sign_request::Content::Bare(bare)) if bare.project_key.is_empty() => {
+                Content::Bare(parse_bare(&bare)?)
+            }
+            Some(wire::sign_request::Content::Bare(bare)) => {
+                within("a project key", bare.project_key.len(), limits::PROJECT_KEY_BYTES_MAX, "bytes")?;
+                budget.take(bare.project_key.len())?;
+                Content::Project(parse_bare(&bare)?, bare.project_key.into())
+            }
         };
         let first = match content.hash() {
             _ if request.first.is_empty() => None,
@@ -161,7 +169,8 @@ impl Request {
                 hash: hash.openpgp_id().into(),
                 bytes,
             }),
-            Content::Bare(bare) => wire::sign_request::Content::Bare(bare_to_wire(&bare)),
+            Content::Bare(bare) => wire::sign_request::Content::Bare(bare_to_wire(&bare, &[])),
+            Content::Project(bare, key) => wire::sign_request::Content::Bare(bare_to_wire(&bare, &key)),
         };
         wire::SignRequest {
             key: u32::try_from(self.key).unwrap_or(u32::MAX),
@@ -186,12 +195,13 @@ fn parse_bare(wire: &wire::BareDigest) -> Result<Bare, Fault> {
     Bare::new(digest, kind, wire.created).map_err(|error| refused(&error))
 }
 
-fn bare_to_wire(bare: &Bare) -> wire::BareDigest {
+fn bare_to_wire(bare: &Bare, project_key: &[u8]) -> wire::BareDigest {
     wire::BareDigest {
         hash: bare.digest().openpgp_id().into(),
         digest: bare.digest().as_bytes().to_vec(),
         class: bare.kind().signature_type().into(),
         created: bare.created(),
+        project_key: project_key.to_vec(),
     }
 }
 
@@ -206,6 +216,8 @@ pub struct SignedItem {
     pub created: i64,
     /// Its number.
     pub operation: Operation,
+    /// Of the project key that signed, if one did.
+    pub issuer: Option<Fingerprint>,
 }
 
 /// The number of a signature among all that the signer has made with its key (`docs/WIRE.md`, "Operations").
@@ -237,7 +249,7 @@ pub fn parse_outcomes(
 #[must_use]
 pub fn outcomes_to_wire(outcomes: Vec<Result<SignedItem, Fault>>) -> wire::SignBatchResult {
     let items = outcomes.into_iter().map(|outcome| match outcome {
-        Ok(SignedItem { packet, digest, created, operation }) => {
+        Ok(SignedItem { packet, digest, created, operation, issuer }) => {
             let Operation { number, skipped, chain } = operation;
             let operation = Some(wire::SignerOperation { number, skipped, chain: chain.to_vec() });
             wire::sign_outcome::Outcome::Signature(wire::SignerSignature {
@@ -245,6 +257,7 @@ pub fn outcomes_to_wire(outcomes: Vec<Result<SignedItem, Fault>>) -> wire::SignB
                 digest,
                 created,
                 operation,
+                issuer: issuer.map(|issuer| issuer.as_bytes().to_vec()).unwrap_or_default(),
             })
         }
         Err(fault) => wire::sign_outcome::Outcome::Failure(fault.into()),
@@ -260,13 +273,19 @@ fn parse_outcome(outcome: wire::SignOutcome) -> Result<Result<SignedItem, Fault>
         None => Err(broken("the signer left an outcome empty")),
         Some(wire::sign_outcome::Outcome::Failure(failure)) => Ok(Err(failure.into())),
         Some(wire::sign_outcome::Outcome::Signature(signature)) => {
-            let wire::SignerSignature { packet, digest, created, operation } = signature;
+            let wire::SignerSignature { packet, digest, created, operation, issuer } = signature;
             let packet_fits = (1..=limits::SIGNATURE_BYTES_MAX).contains(&packet.len());
             if !packet_fits || !matches!(digest.len(), 20 | 32 | 48 | 64) {
                 return Err(broken("the signer's signature or digest has an impossible length"));
             }
             let operation = parse_operation(operation)?;
-            Ok(Ok(SignedItem { packet, digest, created, operation }))
+            let issuer = if issuer.is_empty() {
+                None
+            } else {
+                let bad = |_| broken("the signer names a project key by what is no fingerprint");
+                Some(Fingerprint::from_bytes(&issuer).map_err(bad)?)
+            };
+            Ok(Ok(SignedItem { packet, digest, created, operation, issuer }))
         }
     }
 }
@@ -306,6 +325,13 @@ mod tests {
                 request(Content::Inline(HashAlgorithm::Sha384, vec![5; 10])),
                 bare(AnyDigest::from_parts(8, &[6; 32]).unwrap()),
                 bare(AnyDigest::Sha1([7; 20])),
+                Request {
+                    item: ToBeSigned::by_project_key(
+                        Bare::new(AnyDigest::Sha1([7; 20]), DataKind::Binary, 9).unwrap(),
+                        [0x85; 9].as_slice().into(),
+                    ),
+                    ..bare(AnyDigest::Sha1([7; 20]))
+                },
             ],
             deadline_ms: Some(100),
             priority: Priority::Batch,
@@ -328,7 +354,8 @@ mod tests {
             let Some(wire::sign_request::Content::Bare(bare)) = &mut request.content else { panic!() };
             change(bare);
         };
-        for (item, usages) in [(0, &[2, 3][..]), (1, &[2, 3]), (2, &[1, 3]), (3, &[1, 2])] {
+        let cases = [(0, &[2, 3, 4][..]), (1, &[2, 3, 4]), (2, &[1, 3, 4]), (3, &[1, 2, 4]), (4, &[1, 2, 3])];
+        for (item, usages) in cases {
             for usage in usages {
                 let mut wire = batch().into_wire();
                 wire.items[item].usage = *usage;
@@ -349,6 +376,10 @@ mod tests {
         assert_eq!(of_digest(|bare| bare.hash = 10), Code::MalformedRequest);
         assert_eq!(of_digest(|bare| bare.digest = vec![4; 32]), Code::MalformedRequest);
         assert_eq!(of_digest(|bare| bare.digest.push(0)), Code::MalformedRequest);
+        assert_eq!(of_digest(|bare| bare.project_key = vec![0x85]), Code::MalformedRequest);
+        let long =
+            |bare: &mut wire::BareDigest| bare.project_key = vec![0x85; limits::PROJECT_KEY_BYTES_MAX + 1];
+        assert_eq!(of_digest(long), Code::LimitExceeded);
     }
 
     #[test]
@@ -391,26 +422,31 @@ mod tests {
 
     #[test]
     fn outcomes_survive_the_wire_and_must_be_as_many_as_items() {
-        let signed = SignedItem { packet: vec![1], digest: vec![0; 32], created: 5, operation: OPERATION };
-        let outcomes = vec![Ok(signed), Err(Fault::new(Code::KeyExpired, "old"))];
+        let signed = SignedItem { packet: vec![1], ..SIGNED };
+        let by_project = SignedItem { issuer: Some(Fingerprint::v4([3; 20])), ..signed.clone() };
+        let signed = SignedItem { digest: vec![0; 32], ..signed };
+        let by_project = SignedItem { digest: vec![0; 20], ..by_project };
+        let outcomes = vec![Ok(signed), Ok(by_project), Err(Fault::new(Code::KeyExpired, "old"))];
         let wire = outcomes_to_wire(outcomes.clone());
-        assert_eq!(parse_outcomes(wire.clone(), 2).unwrap(), outcomes);
-        assert_eq!(parse_outcomes(wire, 3).unwrap_err().code, Code::Internal);
+        assert_eq!(parse_outcomes(wire.clone(), 3).unwrap(), outcomes);
+        assert_eq!(parse_outcomes(wire, 2).unwrap_err().code, Code::Internal);
     }
 
     const OPERATION: Operation = Operation { number: 7, skipped: 1024, chain: [9; 32] };
+    const SIGNED: SignedItem =
+        SignedItem { packet: Vec::new(), digest: Vec::new(), created: 5, operation: OPERATION, issuer: None };
 
     #[test]
     fn a_signature_without_a_number_is_no_success() {
-        let bad: [fn(&mut wire::SignerSignature); 4] = [
+        let bad: [fn(&mut wire::SignerSignature); 5] = [
+            |signature| signature.issuer = vec![7; 19],
             |signature| signature.operation = None,
             |signature| signature.operation.as_mut().unwrap().number = 0,
             |signature| signature.operation.as_mut().unwrap().chain = vec![0; 31],
             |signature| signature.operation.as_mut().unwrap().chain = Vec::new(),
         ];
         for change in bad {
-            let signed =
-                SignedItem { packet: vec![1], digest: vec![0; 32], created: 5, operation: OPERATION };
+            let signed = SignedItem { packet: vec![1], digest: vec![0; 32], ..SIGNED };
             let mut wire = outcomes_to_wire(vec![Ok(signed)]);
             let Some(wire::sign_outcome::Outcome::Signature(signature)) = &mut wire.items[0].outcome else {
                 panic!("{wire:?}")
@@ -423,8 +459,7 @@ mod tests {
     #[test]
     fn an_empty_signature_from_the_signer_is_no_success() {
         for (packet, digest) in [(vec![], vec![0; 32]), (vec![1], vec![]), (vec![1], vec![0; 21])] {
-            let wire =
-                outcomes_to_wire(vec![Ok(SignedItem { packet, digest, created: 5, operation: OPERATION })]);
+            let wire = outcomes_to_wire(vec![Ok(SignedItem { packet, digest, ..SIGNED })]);
             assert_eq!(parse_outcomes(wire, 1).unwrap_err().code, Code::Internal);
         }
         let wire = wire::SignBatchResult { items: vec![wire::SignOutcome { outcome: None }], worked_us: 0 };

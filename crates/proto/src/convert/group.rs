@@ -5,6 +5,7 @@ use crate::limits;
 use crate::names::{KeyReference, RequestId};
 use crate::status::Fault;
 use crate::v1;
+use sealwright_crypto::bare::Bare;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
 
@@ -136,10 +137,12 @@ impl Group {
                 }
                 Content::Bare(bare) => {
                     canonical.number(kind(BARE));
-                    canonical.number(u64::from(bare.digest().openpgp_id()));
-                    canonical.field(bare.digest().as_bytes());
-                    canonical.number(u64::from(bare.kind().signature_type()));
-                    canonical.number(u64::from(bare.created()));
+                    bare_digest(&mut canonical, bare);
+                }
+                Content::Project(bare, key) => {
+                    canonical.number(kind(BY_PROJECT_KEY));
+                    bare_digest(&mut canonical, bare);
+                    canonical.field(key);
                 }
             }
             if let Some(ticket) = &item.ticket {
@@ -156,6 +159,14 @@ impl Group {
 
 /// The kind of a bare digest in a fingerprint: above the others, and those with a claim.
 const BARE: u64 = 16;
+const BY_PROJECT_KEY: u64 = 24;
+
+fn bare_digest(canonical: &mut Canonical, bare: &Bare) {
+    canonical.number(u64::from(bare.digest().openpgp_id()));
+    canonical.field(bare.digest().as_bytes());
+    canonical.number(u64::from(bare.kind().signature_type()));
+    canonical.number(u64::from(bare.created()));
+}
 
 impl Artefact {
     fn parse(wire: v1::ArtefactClaim) -> Result<Self, Fault> {
@@ -215,7 +226,7 @@ fn item_to_wire(item: &ToBeSigned, claim: Option<&Artefact>) -> v1::SignItem {
             bytes: bytes.clone(),
         })),
         // There is no message for it, and shall be none: whoever is sent this refuses it.
-        Content::Bare(_) => None,
+        Content::Bare(_) | Content::Project(..) => None,
     };
     let ticket = item.ticket.clone().unwrap_or_default();
     let (usage, purpose) = (item.usage.id().into(), item.purpose.id().into());
@@ -344,7 +355,7 @@ mod tests {
 
     #[test]
     fn no_client_can_ask_for_a_bare_digest_or_under_its_usage() {
-        use sealwright_crypto::bare::{AnyDigest, Bare};
+        use sealwright_crypto::bare::AnyDigest;
         use sealwright_crypto::openpgp::signature::DataKind;
         let bare = |created| Bare::new(AnyDigest::Sha1([7; 20]), DataKind::Binary, created).unwrap();
         let mut asked = group();
@@ -353,7 +364,13 @@ mod tests {
         let first = asked.fingerprint();
         asked.items[0] = ToBeSigned::bare(bare(2));
         assert_ne!(asked.fingerprint(), first);
-        for (usage, purpose) in [(2, 1), (3, 1), (1, 5), (2, 5), (3, 5)] {
+        let of_project = |key: &[u8]| ToBeSigned::by_project_key(bare(2), key.into());
+        asked.items[0] = of_project(b"key");
+        assert_eq!(Group::parse(asked.to_wire()).unwrap_err().code, Code::MalformedRequest);
+        let by_key = asked.fingerprint();
+        asked.items[0] = of_project(b"other");
+        assert_ne!(asked.fingerprint(), by_key);
+        for (usage, purpose) in [(2, 1), (3, 1), (4, 1), (1, 5), (2, 5), (3, 5), (4, 5)] {
             let mut wire = group().to_wire();
             (wire.items[1].usage, wire.items[1].purpose) = (usage, purpose);
             assert_eq!(Group::parse(wire).unwrap_err().code, Code::MalformedRequest, "{usage} {purpose}");

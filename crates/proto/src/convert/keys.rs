@@ -94,6 +94,14 @@ fn parse_spec(
     if signing_subkey && matches!(source, KeySource::TakenOver(..)) {
         return Err(malformed("one key on a token cannot be primary key and subkey"));
     }
+    check_user_id(&user_id)?;
+    let valid_for_s = parse_validity(valid_for_s)?;
+    let (version, bare_digests_on_primary) = (KeyVersion::default(), false);
+    Ok(KeySpec { version, source, user_id, valid_for_s, signing_subkey, bare_digests_on_primary })
+}
+
+/// One line of text.
+pub(super) fn check_user_id(user_id: &str) -> Result<(), Fault> {
     within("the user id", user_id.len(), limits::USER_ID_BYTES_MAX, "bytes")?;
     if user_id.trim().is_empty() {
         return Err(malformed("the user id is empty"));
@@ -101,12 +109,10 @@ fn parse_spec(
     if user_id.chars().any(char::is_control) {
         return Err(malformed("the user id has a control character in it"));
     }
-    let valid_for_s = parse_validity(valid_for_s)?;
-    let (version, bare_digests_on_primary) = (KeyVersion::default(), false);
-    Ok(KeySpec { version, source, user_id, valid_for_s, signing_subkey, bare_digests_on_primary })
+    Ok(())
 }
 
-fn parse_validity(valid_for_s: Option<u64>) -> Result<Option<u64>, Fault> {
+pub(super) fn parse_validity(valid_for_s: Option<u64>) -> Result<Option<u64>, Fault> {
     match valid_for_s {
         Some(0) => Err(malformed("a validity of no time at all")),
         Some(seconds) if seconds > limits::VALIDITY_S_MAX => {

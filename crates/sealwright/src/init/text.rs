@@ -72,6 +72,7 @@ pub(super) const CLIENTS: &str = "\
 #   name           common name of the client's certificate
 #   keys           names of keys that it may sign with; [\"*\"] is every key
 #   administrator  true: it may make, import, renew, enable and disable keys
+#   obs            [\"sign\"]: it may have digests signed over obs-sign's protocol (docs/howto/obs.md)
 #   revoked        serial numbers of its certificates that are no longer accepted
 #   disabled       true: it may do nothing
 #   weight         its share of the signer's time while others want it too: 1 (default) to 100

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use sealwright_server::Limits;
+use sealwright_server::{Limits, obs};
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -22,6 +22,8 @@ pub(super) struct Config {
     pub(super) addresses: Vec<SocketAddr>,
     /// Plain HTTP for an operator's tools.
     pub(super) metrics: Option<SocketAddr>,
+    /// The protocol of obs-sign.
+    pub(super) obs: Option<obs::Settings>,
     pub(super) tls: Tls,
     /// `clients.toml`.
     pub(super) clients: PathBuf,
@@ -85,8 +87,14 @@ impl Config {
     /// # Errors
     /// The table that differs.
     pub(super) fn check_reload(&self, next: &Self) -> Result<(), Failure> {
+        let has_same_obs = match (&self.obs, &next.obs) {
+            (None, None) => true,
+            (Some(obs), Some(next)) => obs.has_sockets_of(next),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
         let fixed = [
             ("listen", self.addresses == next.addresses && self.metrics == next.metrics),
+            ("obs", has_same_obs),
             ("store", self.store == next.store),
             ("signer", self.signer == next.signer),
             ("users", self.users == next.users),
@@ -111,13 +119,16 @@ impl Config {
         })?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let in_base = |path: &Path| base.join(path);
-        let Raw { listen, tls, clients, store, signer, limits, log, users } = raw;
+        let Raw { listen, tls, clients, store, signer, limits, obs, log, users } = raw;
         let metrics = metrics_address(file, &listen)?;
         if listen.address.len() > ADDRESSES_MAX {
             let what = format!("[listen] address has more than {ADDRESSES_MAX} addresses");
             return Err(refused(file, &what, "Listen on [::] instead."));
         }
         check_limits(file, &limits)?;
+        if let Some(mistake) = obs.as_ref().and_then(|obs| obs.check().err()) {
+            return Err(refused(file, &format!("[obs] {mistake}"), mistake.advice()));
+        }
         if signer.silence_s < SILENCE_S_MIN {
             let what = format!("[signer] silence_s = {} would kill a signer that is busy", signer.silence_s);
             return Err(refused(file, &what, "Leave it out: 60 seconds are right for nearly everybody."));
@@ -129,6 +140,7 @@ impl Config {
         Ok(Self {
             addresses: listen.address,
             metrics,
+            obs,
             tls: Tls {
                 certificate: in_base(&tls.certificate),
                 key: in_base(&tls.key),
@@ -200,6 +212,7 @@ struct Raw {
     signer: Signer,
     #[serde(default)]
     limits: Limits,
+    obs: Option<obs::Settings>,
     #[serde(default)]
     log: Log,
     users: Option<Users>,

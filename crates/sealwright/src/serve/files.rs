@@ -227,6 +227,9 @@ impl Files {
                 "Is it the right file, and whole? `sealwright init --client NAME --key KEY` adds one; `disabled = true` shuts one out.",
             ));
         }
+        if let Some(mistake) = config.obs.as_ref().and_then(|obs| obs.check_clients(&parsed).err()) {
+            return Err(refused(&server.path, &format!("[obs] {mistake}"), mistake.advice()));
+        }
         Ok(Loaded { config, tls, clients: Arc::new(parsed) })
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit};
 use sealwright_server::metrics::{Process, listener};
-use sealwright_server::{Front, Limits, Readiness, Service};
+use sealwright_server::{Front, Limits, Readiness, Service, obs};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -81,7 +81,8 @@ impl Start {
     fn run(self) -> Result<Exit, Failure> {
         let config = &self.loaded.config;
         listeners::make_directory(&config.store, 0o700, None)?;
-        let limits = fitting(&config.limits);
+        let obs_connections = config.obs.as_ref().map_or(0, |obs| obs.connections);
+        let limits = fitting(&config.limits, obs_connections.into());
         let readable = match &self.origin {
             Origin::Supervisor(_) => Vec::new(),
             Origin::Disk(_) => self.files.directories(),
@@ -117,13 +118,22 @@ impl Start {
             let service = service.clone();
             serving.spawn(async move { service.serve(listener).await });
         }
+        let obs = loaded.config.obs.as_ref().map(|settings| service.obs(settings));
+        if let Some(gateway) = &obs {
+            for (name, by) in [(Name::Obs, obs::By::Address), (Name::ObsTls, obs::By::Certificate)] {
+                for listener in listeners.take_tcp(name) {
+                    let gateway = gateway.clone();
+                    serving.spawn(async move { gateway.serve(listener, by).await });
+                }
+            }
+        }
         let observed: Arc<dyn listener::Source> = Arc::new(service.clone());
         let mut observing = JoinSet::new();
         for socket in listeners.take_tcp(Name::Metrics) {
             observing.spawn(listener::serve(socket, Arc::clone(&observed)));
         }
         let mut running =
-            Running { service, notify, loaded, is_told: false, complaint: Complaint::default() };
+            Running { service, obs, notify, loaded, is_told: false, complaint: Complaint::default() };
         running.until_stopped(&mut signals, &origin, &mut serving).await
     }
 }
@@ -131,6 +141,7 @@ impl Start {
 /// A front that serves.
 struct Running {
     service: Service,
+    obs: Option<obs::Gateway>,
     notify: Notify,
     loaded: Loaded,
     /// Whether READY was said.
@@ -238,6 +249,9 @@ impl Running {
             tracing::warn!("[limits] were changed: they take effect when the server is started again");
         }
         self.service.reload(Arc::clone(&loaded.tls), Arc::clone(&loaded.clients));
+        if let (Some(gateway), Some(settings)) = (&self.obs, &loaded.config.obs) {
+            gateway.reload(settings);
+        }
         self.service.metrics().reloads.increment();
         let limits = self.loaded.config.limits.clone();
         self.loaded = loaded;
@@ -337,12 +351,13 @@ impl Watched {
     }
 }
 
-/// As many descriptors as the limits of connections need, as far as this process may; and the limits that fit those.
-fn fitting(limits: &Limits) -> Limits {
+/// As many descriptors as the limits of connections need, those of obs-sign's protocol beside them, as far as this process may; and the limits that fit those.
+fn fitting(limits: &Limits, obs_connections: u64) -> Limits {
     let connections = limits.sockets();
-    let open_files = raise_descriptors(connections.saturating_add(DESCRIPTORS_MORE));
+    let more = DESCRIPTORS_MORE.saturating_add(obs_connections);
+    let open_files = raise_descriptors(connections.saturating_add(more));
     let part = open_files.checked_div(DESCRIPTORS_MORE_PART).unwrap_or_default();
-    let room = open_files.saturating_sub(DESCRIPTORS_MORE.min(part));
+    let room = open_files.saturating_sub(more.min(part));
     let fitting = limits.clone().within(room);
     if fitting != *limits {
         tracing::warn!(

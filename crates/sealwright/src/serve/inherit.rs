@@ -14,10 +14,12 @@ use crate::failure::Failure;
 
 /// What a socket is for; the names in `FileDescriptorName=` of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Name {
     Grpc,
     Metrics,
+    Obs,
+    ObsTls,
     Signer,
 }
 
@@ -26,6 +28,8 @@ impl Name {
         match text {
             "grpc" => Some(Self::Grpc),
             "metrics" => Some(Self::Metrics),
+            "obs" => Some(Self::Obs),
+            "obs-tls" => Some(Self::ObsTls),
             "signer" => Some(Self::Signer),
             _ => None,
         }
@@ -56,7 +60,7 @@ impl Listeners {
             let refused = |what: &str| {
                 Failure::failed(
                     format!("the socket {number} ({name:?}) of the service manager {what}"),
-                    "Name sockets grpc, metrics or signer (FileDescriptorName=), as packaging/systemd does.",
+                    "Name sockets grpc, metrics, obs, obs-tls or signer (FileDescriptorName=), as packaging/systemd does.",
                 )
             };
             let known = Name::of(name).ok_or_else(|| refused("has no name that is known"))?;
@@ -102,7 +106,7 @@ impl Listeners {
 fn fits(name: Name, descriptor: &OwnedFd) -> bool {
     use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
     let families: &[AddressFamily] = match name {
-        Name::Grpc | Name::Metrics => &[AddressFamily::INET, AddressFamily::INET6],
+        Name::Grpc | Name::Metrics | Name::Obs | Name::ObsTls => &[AddressFamily::INET, AddressFamily::INET6],
         Name::Signer => &[AddressFamily::UNIX],
     };
     socket_domain(descriptor).is_ok_and(|family| families.contains(&family))

@@ -34,6 +34,15 @@ pub(super) fn bind_missing(config: &Config, listeners: &mut Listeners) -> Result
     if let Some(address) = config.metrics.filter(|_| !listeners.has(Name::Metrics)) {
         listeners.add(Name::Metrics, bind(address)?.into());
     }
+    if let Some(obs) = &config.obs {
+        for (name, addresses) in [(Name::Obs, &obs.listen), (Name::ObsTls, &obs.listen_tls)] {
+            if !listeners.has(name) {
+                for address in addresses {
+                    listeners.add(name, bind(*address)?.into());
+                }
+            }
+        }
+    }
     if listeners.has(Name::Grpc) {
         return Ok(());
     }

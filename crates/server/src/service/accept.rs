@@ -2,16 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use super::admission::{Newcomer, Refused};
-use super::{Accepted, Inner, connection};
-use crate::Error;
+use super::Accepted;
+use super::admission::{Admission, Newcomer, Refused};
 use crate::authn::Phase;
 use crate::metrics::Closed;
+use crate::{Error, Front};
 
 /// Connections that the kernel keeps for us while we are busy; it takes less if `net.core.somaxconn` is.
 const BACKLOG: i32 = 4096;
@@ -19,12 +18,18 @@ const BACKLOG: i32 = 4096;
 /// Pause when there is no descriptor or memory for a connection: nobody gains from asking the kernel again at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> Result<(), Error> {
+/// Until nothing new may begin. `begin` gets each connection for which `admission` has room, and must not wait.
+pub(crate) async fn run(
+    front: &Front,
+    admission: &Admission,
+    listener: std::net::TcpListener,
+    begin: impl Fn(Accepted),
+) -> Result<(), Error> {
     listener.set_nonblocking(true).map_err(Error::Listener)?;
     // Whoever opened it may have asked for a short one; asking again changes it.
     rustix::net::listen(&listener, BACKLOG).map_err(|error| Error::Listener(error.into()))?;
     let listener = TcpListener::from_std(listener).map_err(Error::Listener)?;
-    let mut phase = inner.front.inner.phase.subscribe();
+    let mut phase = front.inner.phase.subscribe();
     let mut spare = Spare::open();
     loop {
         let accepted = tokio::select! {
@@ -36,12 +41,12 @@ pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> 
             Ok((socket, address)) => tokio::select! {
                 biased;
                 _ = phase.wait_for(|phase| *phase != Phase::Serving) => return Ok(()),
-                () = admit(inner, socket, address) => (),
+                admitted = admit(front, admission, socket, address) => admitted.into_iter().for_each(&begin),
             },
             Err(error) if is_the_peers(&error) => (),
             Err(error) => {
-                inner.front.inner.metrics.closed(Closed::Descriptors);
-                inner.front.inner.notices.cannot_accept(error);
+                front.inner.metrics.closed(Closed::Descriptors);
+                front.inner.notices.cannot_accept(error);
                 spare = spare.close_one(&listener).await;
                 tokio::time::sleep(PAUSE).await;
             }
@@ -51,19 +56,23 @@ pub(super) async fn run(inner: &Arc<Inner>, listener: std::net::TcpListener) -> 
 
 /// Lets it in, or closes it. As long as all that have not said who they are wait for us, the others wait where they are:
 /// in the kernel's backlog.
-async fn admit(inner: &Arc<Inner>, socket: tokio::net::TcpStream, mut address: std::net::SocketAddr) {
+async fn admit(
+    front: &Front,
+    admission: &Admission,
+    socket: tokio::net::TcpStream,
+    mut address: std::net::SocketAddr,
+) -> Option<Accepted> {
     // A socket for both families has IPv4 in IPv6; lines and limits are about the peer as everybody writes it.
     address.set_ip(address.ip().to_canonical());
-    let metrics = &inner.front.inner.metrics;
     let refuse = |limit| {
-        metrics.closed(limit);
-        inner.front.inner.notices.closed(limit, address, None);
+        front.inner.metrics.closed(limit);
+        front.inner.notices.closed(limit, address, None);
+        None
     };
-    match inner.admission.admit_soon(address.ip()).await {
+    match admission.admit_soon(address.ip()).await {
         Ok(Newcomer { admitted, stay }) => {
-            metrics.connections.increment();
-            let accepted = Accepted { socket, address, admitted, stay };
-            tokio::spawn(connection::run(Arc::clone(inner), accepted));
+            front.inner.metrics.connections.increment();
+            Some(Accepted { socket, address, admitted, stay })
         }
         // Dropped, and with it closed.
         Err(Refused::Address) => refuse(Closed::PerAddress),

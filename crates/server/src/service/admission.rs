@@ -24,7 +24,7 @@ use crate::Limits;
 
 mod book;
 
-pub(super) use book::Standing;
+pub(crate) use book::Standing;
 use book::{Book, Entered};
 
 /// Lanes for handshakes: an address is in one of them.
@@ -42,7 +42,7 @@ pub(super) const LATE_AFTER: Duration = Duration::from_secs(2);
 /// How often it is looked, beside each change, whether somebody has been silent for long enough.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) struct Admission {
+pub(crate) struct Admission {
     limits: Limits,
     room: Arc<Room>,
     handshakes: Arc<Semaphore>,
@@ -73,7 +73,7 @@ impl Room {
 
 /// Why there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// Too many connections.
     Connections,
     /// Too many of this address.
@@ -83,7 +83,7 @@ pub(super) enum Refused {
 }
 
 /// Room for one connection, given back when dropped.
-pub(super) struct Admitted {
+pub(crate) struct Admitted {
     room: Arc<Room>,
     number: u64,
     network: IpAddr,
@@ -93,7 +93,7 @@ pub(super) struct Admitted {
 
 impl Admitted {
     /// How far he is; for one that has not said who he is.
-    pub(super) fn stands(&self, standing: Standing) {
+    pub(crate) fn stands(&self, standing: Standing) {
         self.room.state().book.stands(self.number, standing);
         if standing != Standing::Working {
             self.room.changed.notify_waiters();
@@ -125,19 +125,19 @@ impl Drop for Admitted {
 }
 
 /// Ends when its connection has to leave for another; means nothing once that has said who it is.
-pub(super) type Stay = oneshot::Receiver<()>;
+pub(crate) type Stay = oneshot::Receiver<()>;
 
 /// A newcomer.
-pub(super) struct Newcomer {
-    pub(super) admitted: Admitted,
-    pub(super) stay: Stay,
+pub(crate) struct Newcomer {
+    pub(crate) admitted: Admitted,
+    pub(crate) stay: Stay,
 }
 
 /// A place for one handshake, given back when dropped.
 pub(super) struct Place(#[expect(dead_code, reason = "held")] (OwnedSemaphorePermit, OwnedSemaphorePermit));
 
 impl Admission {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         let handshakes = usize::try_from(limits.handshakes.max(1)).unwrap_or(usize::MAX);
         let handshakes = handshakes.min(Semaphore::MAX_PERMITS);
         let lane = handshakes.div_ceil(LANE_SHARE);
@@ -151,7 +151,7 @@ impl Admission {
     }
 
     /// Room for a connection from this address, now or not at all.
-    pub(super) fn admit(&self, address: IpAddr) -> Result<Newcomer, Refused> {
+    pub(crate) fn admit(&self, address: IpAddr) -> Result<Newcomer, Refused> {
         let network = network(address);
         let hash = usize::try_from(self.hashing.hash_one(network) >> 1).unwrap_or_default();
         let lane = self.lanes.get(hash % LANES).ok_or(Refused::Address)?;
@@ -170,7 +170,7 @@ impl Admission {
     }
 
     /// The same, as soon as there is room: [`Refused::NotNow`] is waited for.
-    pub(super) async fn admit_soon(&self, address: IpAddr) -> Result<Newcomer, Refused> {
+    pub(crate) async fn admit_soon(&self, address: IpAddr) -> Result<Newcomer, Refused> {
         loop {
             // Before the look, so that no change is missed.
             let changed = self.room.changed.notified();
@@ -191,12 +191,12 @@ impl Admission {
     }
 
     /// Connections now.
-    pub(super) fn open(&self) -> u64 {
+    pub(crate) fn open(&self) -> u64 {
         self.room.state().open
     }
 
     /// Waits until no connection is left; none may be admitted meanwhile.
-    pub(super) async fn empty(&self) {
+    pub(crate) async fn empty(&self) {
         loop {
             let changed = self.room.changed.notified();
             if self.open() == 0 {

@@ -3,6 +3,7 @@
 
 use sealwright_crypto::bare::{AnyDigest, Bare};
 use sealwright_crypto::digest::Digest;
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::openpgp::packet::SignaturePacket;
 use sealwright_crypto::openpgp::salt::Salt;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
@@ -25,7 +26,7 @@ pub(super) fn item_results(
     let items = group.items.iter().zip(recorded.salts()).zip(signed).zip(0_u32..);
     let results = items.map(|(((item, first), outcome), position)| {
         let logged = outcome.and_then(|signed| {
-            let digest = checked(item, first.as_ref(), key, &signed)?;
+            let (digest, signing_fingerprint) = checked(item, first.as_ref(), key, &signed)?;
             let sealwright_proto::convert::batch::Operation { number, skipped, chain } = signed.operation;
             let entry = LogEntry {
                 signed_at_s: signed.created,
@@ -35,7 +36,7 @@ pub(super) fn item_results(
                 key_id: *authorised.key_id().as_bytes(),
                 key_version: key.facts.version,
                 key_generation: authorised.generation(),
-                signing_fingerprint: key.facts.signing_fingerprint,
+                signing_fingerprint,
                 usage: item.usage,
                 purpose: item.purpose,
                 digest,
@@ -56,7 +57,7 @@ pub(super) fn item_results(
 /// Of a bare digest the client chose it; of all else the signer.
 fn claimed_time_s(item: &ToBeSigned) -> Option<i64> {
     match &item.content {
-        Content::Bare(bare) => Some(bare.created().into()),
+        Content::Bare(bare) | Content::Project(bare, _) => Some(bare.created().into()),
         Content::Midstate(_) | Content::Inline(..) => None,
     }
 }
@@ -73,9 +74,9 @@ fn checked(
     first: Option<&Salt>,
     key: &Entry,
     signed: &SignedItem,
-) -> Result<AnyDigest, Fault> {
+) -> Result<(AnyDigest, Fingerprint), Fault> {
     let hash = match &item.content {
-        Content::Bare(bare) => return checked_bare(bare, key, signed),
+        Content::Bare(bare) | Content::Project(bare, _) => return checked_bare(bare, item, key, signed),
         Content::Midstate(midstate) => midstate.hash(),
         Content::Inline(hash, _) => *hash,
     };
@@ -93,18 +94,34 @@ fn checked(
         return Err(wrong("a signature of another time"));
     }
     let digest = Digest::from_bytes(hash, &signed.digest);
-    digest.map(AnyDigest::from).map_err(|_| wrong("a digest of the wrong length"))
+    let digest = digest.map_err(|_| wrong("a digest of the wrong length"))?;
+    Ok((digest.into(), key.facts.signing_fingerprint))
 }
 
-/// The packet repeats what was asked, and the digest is that which was asked.
-fn checked_bare(bare: &Bare, key: &Entry, signed: &SignedItem) -> Result<AnyDigest, Fault> {
-    if !bare.is_answered_by(&signed.packet, &key.facts.signing_fingerprint) {
+/// The packet repeats what was asked, and the digest is that which was asked. Which project key signed, the signer alone knows.
+fn checked_bare(
+    bare: &Bare,
+    item: &ToBeSigned,
+    key: &Entry,
+    signed: &SignedItem,
+) -> Result<(AnyDigest, Fingerprint), Fault> {
+    let issuer = match (&item.content, signed.issuer) {
+        (Content::Project(..), Some(issuer)) => issuer,
+        (Content::Project(..), None) => return Err(wrong("a signature by no project key")),
+        (Content::Midstate(_) | Content::Inline(..) | Content::Bare(_), None) => {
+            key.facts.signing_fingerprint
+        }
+        (Content::Midstate(_) | Content::Inline(..) | Content::Bare(_), Some(_)) => {
+            return Err(wrong("a signature by a project key"));
+        }
+    };
+    if !bare.is_answered_by(&signed.packet, &issuer) {
         return Err(wrong("a signature of another digest, or by another key"));
     }
     if bare.digest().as_bytes() != signed.digest {
         return Err(wrong("another digest than it was asked to sign"));
     }
-    Ok(bare.digest())
+    Ok((bare.digest(), issuer))
 }
 
 fn wrong(what: &str) -> Fault {

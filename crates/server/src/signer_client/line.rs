@@ -137,7 +137,10 @@ impl Line {
         match answered? {
             Response::Failure(failure) => Err(failure.into()),
             Response::Ready(_) => Err(other_answer()),
-            response @ (Response::Sign(_) | Response::Key(_) | Response::ImportKey(_)) => Ok(response),
+            response @ (Response::Sign(_)
+            | Response::Key(_)
+            | Response::ImportKey(_)
+            | Response::ProjectKey(_)) => Ok(response),
         }
     }
 

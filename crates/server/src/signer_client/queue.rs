@@ -202,9 +202,13 @@ impl Shared {
             Ok(Response::Sign(result)) => {
                 ((result.worked_us > 0).then_some(result.worked_us), parse_outcomes(result, items))
             }
-            Ok(Response::Failure(_) | Response::Key(_) | Response::ImportKey(_) | Response::Ready(_)) => {
-                (None, Err(other_answer()))
-            }
+            Ok(
+                Response::Failure(_)
+                | Response::Key(_)
+                | Response::ImportKey(_)
+                | Response::Ready(_)
+                | Response::ProjectKey(_),
+            ) => (None, Err(other_answer())),
             Err(fault) => (None, Err(fault)),
         };
         let mut state = self.state();

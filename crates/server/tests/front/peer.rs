@@ -16,7 +16,7 @@ use sealwright_proto::convert::keys::KeyMaterial;
 use sealwright_proto::frame;
 use sealwright_proto::names::{BackendName, KeyId};
 use sealwright_proto::signer_v1::{
-    FromSigner, ImportPublicKey, Ready, ToSigner, from_signer::Response, to_signer,
+    FromSigner, ImportPublicKey, ProjectKeyMade, Ready, ToSigner, from_signer::Response, to_signer,
 };
 use sealwright_proto::status::{Code, Fault};
 
@@ -147,6 +147,10 @@ pub(crate) fn start(mut socket: UnixStream, mut on_sign: OnSign) -> Counts {
                 to_signer::Request::BeginImport(_) => {
                     Response::ImportKey(ImportPublicKey { hpke_public_key: vec![7; 32] })
                 }
+                to_signer::Request::MakeProjectKey(_) => {
+                    let certificate = material(1, 1).certificate;
+                    Response::ProjectKey(ProjectKeyMade { certificate, encrypted: vec![0x85; 64] })
+                }
             };
             if frame::write(&mut socket, &FromSigner { id, response: Some(response) }).is_err() {
                 return;
@@ -193,7 +197,7 @@ fn sign(key_pair: &Ed25519KeyPair, request: &Request) -> SignedItem {
     let digest = unsigned.digest();
     let packet = unsigned.pack(key_pair.sign(digest.as_bytes()).as_ref()).unwrap();
     let operation = Operation { number: 1, ..Operation::default() };
-    SignedItem { packet, digest: digest.as_bytes().to_vec(), created: CREATED, operation }
+    SignedItem { packet, digest: digest.as_bytes().to_vec(), created: CREATED, operation, issuer: None }
 }
 
 fn material_v6() -> KeyMaterial {

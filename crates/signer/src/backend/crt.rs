@@ -83,6 +83,24 @@ pub(super) fn parse_pkcs1_public(der: &[u8]) -> Option<(&[u8], &[u8])> {
     (rest.is_empty() && end.is_empty()).then(|| (without_sign(n), without_sign(e)))
 }
 
+/// The numbers of a PKCS#8 RSA key (RFC 5958 section 2; RFC 8017 appendix A.1.2), which aws-lc wrote, as OpenPGP has them: its
+/// primes are exchanged, so that PKCS#1's inverse of the second modulo the first is u.
+pub(super) fn parse_pkcs8(der: &[u8]) -> Option<PrivateNumbers<'_>> {
+    let (info, _) = take_der(0x30, der)?;
+    let (_, info) = take_der(0x02, info)?;
+    let (_, info) = take_der(0x30, info)?;
+    let (key, _) = take_der(0x04, info)?;
+    let (mut fields, _) = take_der(0x30, key)?;
+    let mut numbers = [&[][..]; 9];
+    for number in &mut numbers {
+        let (field, rest) = take_der(0x02, fields)?;
+        *number = without_sign(field);
+        fields = rest;
+    }
+    let [_, _, _, d, p, q, _, _, u] = numbers;
+    Some(PrivateNumbers { d, p: q, q: p, u })
+}
+
 /// DER puts a zero byte before a number whose first bit is set.
 fn without_sign(number: &[u8]) -> &[u8] {
     number.strip_prefix(&[0]).unwrap_or(number)

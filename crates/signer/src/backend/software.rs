@@ -2,7 +2,7 @@
 //! section 5.1.5) for Ed25519.
 
 use aws_lc_rs::encoding::AsDer as _;
-use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::rsa::{KeySize, PrivateDecryptingKey};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _, RsaEncoding, RsaKeyPair};
 use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512};
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
@@ -156,6 +156,15 @@ pub(crate) fn public_numbers(secret: &Secret) -> Result<Numbers, Failed> {
     pair.public_key().as_ref().try_into().map(Numbers::Ed25519).map_err(|_| failed)
 }
 
+/// The secret numbers as OpenPGP writes them (RFC 9580 section 5.5.5): d, p, q, u of RSA, the seed of Ed25519.
+pub(crate) fn openpgp_numbers(secret: &Secret) -> Option<Vec<&[u8]>> {
+    if secret.expose().len() == ED25519_SEED_BYTES {
+        return Some(vec![secret.expose()]);
+    }
+    let numbers = super::crt::parse_pkcs8(secret.expose())?;
+    Some(vec![numbers.d, numbers.p, numbers.q, numbers.u])
+}
+
 fn pkcs8(pair: &RsaKeyPair) -> Result<Secret, Failed> {
     let der = pair.as_der().map_err(|_| Failed("aws-lc does not write the key"))?;
     Secret::joined(&[der.as_ref()]).map_err(|_| Failed(NOT_LOCKED))
@@ -194,6 +203,12 @@ impl PrivateKey for Rsa {
         let key = pkcs8(&self.0)?;
         let raw = super::sha1::sign(key.expose(), digest, self.0.public_modulus_len());
         Ok(raw.ok_or(Failed("aws-lc did not sign"))?)
+    }
+
+    fn decrypting(&self) -> Result<PrivateDecryptingKey, Trouble> {
+        let key = pkcs8(&self.0)?;
+        Ok(PrivateDecryptingKey::from_pkcs8(key.expose())
+            .map_err(|_| Failed("it is no key that decrypts"))?)
     }
 }
 

@@ -96,7 +96,9 @@ impl SecretFile {
 }
 
 impl SecretPacket {
-    fn parse(packet: &RawPacket<'_>) -> Result<Self, Fault> {
+    /// # Errors
+    /// [`sealwright_proto::status::Code::ImportRefused`], with the reason.
+    pub(super) fn parse(packet: &RawPacket<'_>) -> Result<Self, Fault> {
         let public_len = public_len(packet.body)?;
         let (public, secret) =
             packet.body.split_at_checked(public_len).ok_or_else(|| refused("a secret key is truncated"))?;

@@ -20,12 +20,12 @@ use crate::harness::{NOW, Signer, key_id, sealed, spec};
 
 const ALL: [Usage; 3] = [Usage::OpenPgp, Usage::ObsDigest, Usage::ObsDigestSha1];
 
-fn obs(name: &str) -> Vec<u8> {
+pub(crate) fn obs(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/obs").join(name);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn import(
+pub(crate) fn import(
     signer: &mut Signer,
     id: u8,
     key: &str,
@@ -68,7 +68,7 @@ struct Captured {
     packets: Vec<Vec<u8>>,
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
@@ -272,6 +272,7 @@ fn a_renewal_changes_nothing_of_what_a_key_is_sealed_for() {
     let mut signer = Signer::start();
     let wanted = KeySpec { signing_subkey: true, ..spec(KeyAlgorithm::Ed25519) };
     let key = signer.create_for(1, wanted, ALL[..2].to_vec()).unwrap();
+    signer.set_clock(NOW + 1);
     let renewed = signer.renew(1, &key, Some(86_400)).unwrap();
     let renewed = SealedKey { key_id: key_id(1), generation: 2, blob: renewed.sealed };
     assert!(sign(&mut signer, renewed.clone(), vec![bare(8, &[7; 32])]).remove(0).is_ok());

@@ -15,5 +15,6 @@ mod bare;
 mod harness;
 mod import;
 mod keys;
+mod project;
 mod protocol;
 mod sign;

@@ -1,6 +1,7 @@
 //! Tests of the canonical entry: golden bytes, strict decoding, limits.
 
 use proptest::prelude::*;
+use sealwright_crypto::algorithm::HashAlgorithm;
 use sealwright_crypto::digest::{Hasher, to_hex};
 
 use super::*;
@@ -84,6 +85,21 @@ fn golden_vectors() {
         "01",
         "0000000000000001"
     )));
+}
+
+/// As a bare digest of SHA-1 is recorded: its own usage and purpose, number 2, 20 bytes, the client's time.
+#[test]
+fn a_digest_of_sha_1_is_kept_with_its_length_and_the_time_that_was_claimed() {
+    let entry = Entry {
+        usage: Usage::ObsDigestSha1,
+        purpose: Purpose::ObsDigest,
+        digest: AnyDigest::Sha1([0x5a; 20]),
+        claimed_time_s: Some(7),
+        ..small()
+    };
+    let bytes = entry.encode().unwrap();
+    assert!(to_hex(&bytes).contains(&format!("030502{}", "5a".repeat(20))));
+    assert_eq!(Entry::decode(&bytes).unwrap(), entry);
 }
 
 #[test]

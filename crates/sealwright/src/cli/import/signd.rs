@@ -58,7 +58,7 @@ impl Old {
         }
         if let Some(folder) = &config.encryption_keys {
             for (name, _) in names_in(folder, "encryptionkeys", report) {
-                let why = "a wrapping key of project keys; those are not taken, their clients keep them";
+                let why = "a wrapping key; project keys in this form are not served, only those that are encrypted to the user's own key";
                 report.setting(&format!("encryptionkeys/{name}"), why);
             }
         }

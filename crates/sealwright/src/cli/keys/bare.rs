@@ -1,4 +1,4 @@
-//! Options that let a new key sign bare digests, as the protocol of obs-sign sends them.
+//! Options that let a new key do what the protocol of obs-sign asks of one.
 
 use clap::ValueEnum;
 use sealwright_crypto::usage::Usage;
@@ -14,6 +14,10 @@ pub(crate) struct BareDigests {
     /// of its own. For keys whose verifiers know no subkeys.
     #[arg(long, requires = "obs_digest")]
     pub(crate) obs_digest_on_primary: bool,
+    /// Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the
+    /// client's choice. For RSA keys.
+    #[arg(long)]
+    obs_project_keys: bool,
 }
 
 /// Of bare digests.
@@ -28,11 +32,13 @@ enum Hashes {
 impl BareDigests {
     /// What the key is to be sealed for.
     pub(crate) fn usages(self) -> Vec<Usage> {
-        match self.obs_digest {
+        let mut usages = match self.obs_digest {
             None => vec![Usage::OpenPgp],
             Some(Hashes::Sha2) => vec![Usage::OpenPgp, Usage::ObsDigest],
             Some(Hashes::Sha1) => vec![Usage::OpenPgp, Usage::ObsDigest, Usage::ObsDigestSha1],
-        }
+        };
+        usages.extend(self.obs_project_keys.then_some(Usage::ObsProjectKeys));
+        usages
     }
 
     /// Whether a key that is made needs a subkey for them.

@@ -15,7 +15,7 @@ use crate::Limits;
 
 /// How far somebody is who has not said who he is. The first in this order goes first, the oldest of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::service) enum Standing {
+pub(crate) enum Standing {
     /// Has not sent a whole first message.
     Silent,
     /// Has been waited for longer than anybody needs who is there; or was told that he cannot stay.

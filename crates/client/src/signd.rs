@@ -1,0 +1,264 @@
+//! The way to a signd of obs-sign: one connection a request, digests instead of midstates, version 3 packets that become
+//! version 4 signatures here. What signd signs is bare digests; what makes a signature of them is written, hashed and
+//! verified on this side.
+
+mod link;
+
+use std::sync::Arc;
+
+use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm};
+use sealwright_crypto::openpgp::armor;
+use sealwright_crypto::openpgp::certificate::{Certificate, Component};
+use sealwright_crypto::openpgp::fingerprint::Fingerprint;
+use sealwright_crypto::openpgp::signature::DataKind;
+use sealwright_crypto::tbs::{Content, ToBeSigned};
+use sealwright_obs::hashed::HashedPart;
+use sealwright_obs::packet::SignaturePacket;
+use sealwright_obs::{Class, DigestArgument, Form, Hash, Reply, Request, packet};
+use sealwright_proto::convert::group::LoggedSignature;
+use tokio::sync::Semaphore;
+
+use crate::connection::{Answer, Group, Key, KeyState};
+use crate::error::{Error, SigndFault};
+use crate::sign::finish::now;
+
+pub use crate::signd::link::{Peer, SourcePort};
+
+/// Requests on their way at once. signd handles no more than ten, and stops answering when twelve wait.
+const REQUESTS_MAX: usize = 8;
+
+/// A signd.
+#[derive(Debug)]
+pub struct Signd {
+    peer: Peer,
+    places: Semaphore,
+}
+
+/// The time in a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SigningTime {
+    /// When it is made.
+    Now,
+    /// Unix seconds: signd signs any.
+    Claimed(u32),
+}
+
+/// A key of a signd, and how signatures by it are asked for.
+#[derive(Debug)]
+pub(crate) struct KeyOfSignd {
+    signd: Arc<Signd>,
+    user: String,
+    algorithm: packet::KeyAlgorithm,
+    fingerprint: packet::Fingerprint,
+    time: SigningTime,
+}
+
+/// What a user of signd stands for: the key as its certificate describes it.
+pub(crate) struct Described {
+    pub(crate) key: Key,
+    pub(crate) certificate: Certificate,
+    pub(crate) issuer: Fingerprint,
+    pub(crate) way: KeyOfSignd,
+}
+
+impl Signd {
+    /// Nothing is connected yet.
+    #[must_use]
+    pub fn new(peer: Peer) -> Self {
+        Self { peer, places: Semaphore::new(REQUESTS_MAX) }
+    }
+
+    /// Whether it answers. It touches no key for that.
+    ///
+    /// # Errors
+    /// [`Error::Signd`].
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.results(&Request::ping(), 0).await.map(|_| ())
+    }
+
+    /// The public key of a user, as signd sends it; nothing is checked. An empty user is signd's default.
+    ///
+    /// # Errors
+    /// [`Error::Signd`].
+    pub async fn public_key(&self, user: &str, hash: HashAlgorithm) -> Result<Vec<u8>, Error> {
+        let request = Request::pubkey(user, hash_of(hash)?).map_err(wrong)?;
+        let results = self.results(&request, 1).await?;
+        results.into_iter().next().ok_or(Error::Internal("one result is none"))
+    }
+
+    /// The certificate of a user, and the component of it that signd will sign with.
+    ///
+    /// # Errors
+    /// [`Error::Signd`]; a certificate that cannot be read.
+    pub async fn certificate(
+        &self,
+        user: &str,
+        hash: HashAlgorithm,
+    ) -> Result<(Certificate, Fingerprint), Error> {
+        let sent = self.public_key(user, hash).await?;
+        let bad = |source| Error::BadAnswerBytes { what: "public key", source };
+        let certificate = Certificate::parse(&armor::decode_or_binary(&sent).map_err(bad)?).map_err(bad)?;
+        let fit: Vec<Fingerprint> =
+            certificate.signing_components(now()).iter().map(|component| component.fingerprint()).collect();
+        let issuer = match fit.as_slice() {
+            [] => return Err(unfit(user, &certificate).into()),
+            [one] => *one,
+            // gpg and gpg-agent choose differently among several: it is asked, with a digest that everybody may have signed.
+            [..] => self.asked_issuer(user, hash, &certificate, &fit).await?,
+        };
+        Ok((certificate, issuer))
+    }
+
+    async fn asked_issuer(
+        &self,
+        user: &str,
+        hash: HashAlgorithm,
+        certificate: &Certificate,
+        fit: &[Fingerprint],
+    ) -> Result<Fingerprint, Error> {
+        let request = Request::sign(user, &[DigestArgument::probe(hash_of(hash)?)]).map_err(wrong)?;
+        let results = self.results(&request, 1).await?;
+        let answer =
+            SignaturePacket::parse(results.first().map(Vec::as_slice).unwrap_or_default()).map_err(wrong)?;
+        let issuer = certificate.find_by_key_id(answer.issuer).map(Component::fingerprint);
+        issuer.filter(|issuer| fit.contains(issuer)).ok_or_else(|| {
+            let why = "it signs with a component that is not in its public key, or cannot sign".to_owned();
+            SigndFault::Key { user: user.to_owned(), why }.into()
+        })
+    }
+
+    /// # Errors
+    /// Those of [`Self::certificate`].
+    pub(crate) async fn describe(
+        self: &Arc<Self>,
+        user: &str,
+        hash: HashAlgorithm,
+        time: SigningTime,
+    ) -> Result<Described, Error> {
+        let (certificate, issuer) = self.certificate(user, hash).await?;
+        let component =
+            certificate.find(&issuer).ok_or(Error::Internal("a component without its certificate"))?;
+        let (Ok(fingerprint), Some(algorithm)) =
+            (packet::Fingerprint::try_from(issuer.as_bytes()), component.algorithm())
+        else {
+            let why = "only version 4 keys, RSA or Ed25519, can be served by this protocol".to_owned();
+            return Err(SigndFault::Key { user: user.to_owned(), why }.into());
+        };
+        let algorithm = match algorithm {
+            KeyAlgorithm::Rsa(_) => packet::KeyAlgorithm::Rsa,
+            KeyAlgorithm::Ed25519 => packet::KeyAlgorithm::EdDsaLegacy,
+        };
+        let key = Key {
+            id: [0; 16],
+            name: user.to_owned(),
+            state: KeyState::Enabled,
+            algorithm: component.algorithm_name().to_owned(),
+            fingerprint: certificate.fingerprint().to_string(),
+            signing_fingerprint: issuer.to_string(),
+            user_id: certificate.primary_user_id().unwrap_or_default().to_owned(),
+            created: i64::from(certificate.created()),
+            expires: certificate.expires(),
+            generation: 0,
+            certificate: certificate.to_binary(),
+            renewable: false,
+            backend: "signd".to_owned(),
+            usages: Vec::new(),
+            revocation: String::new(),
+            warnings: Vec::new(),
+        };
+        let (signd, user) = (Arc::clone(self), user.to_owned());
+        let way = KeyOfSignd { signd, user, algorithm, fingerprint, time };
+        Ok(Described { key, certificate, issuer, way })
+    }
+
+    /// So many results, or why not.
+    async fn results(&self, request: &Request, expected: usize) -> Result<Vec<Vec<u8>>, Error> {
+        let _place =
+            self.places.acquire().await.map_err(|_| Error::Internal("the way to signd was closed"))?;
+        let reply = Reply::parse(&self.peer.exchange(&request.to_bytes()).await?).map_err(wrong)?;
+        let results = reply.results(request.form(), expected).map_err(wrong)?;
+        let text = reply.text();
+        if !text.is_empty() {
+            tracing::warn!(text = text.trim_end(), "signd has a warning");
+        }
+        Ok(results.into_iter().map(<[u8]>::to_vec).collect())
+    }
+}
+
+impl KeyOfSignd {
+    /// The signatures of a group: one request for all of its items. Nothing of the answer is verified here.
+    ///
+    /// # Errors
+    /// [`Error::Signd`]: all of them are there, or none.
+    pub(crate) async fn sign(&self, group: &Group) -> Result<Answer, Error> {
+        let created = match self.time {
+            SigningTime::Now => u32::try_from(now()).unwrap_or(u32::MAX),
+            SigningTime::Claimed(time) => time,
+        };
+        let asked: Vec<Asked> =
+            group.items.iter().map(|item| self.asked(item, created)).collect::<Result<_, _>>()?;
+        let arguments: Vec<DigestArgument> = asked.iter().map(|asked| asked.argument.clone()).collect();
+        let request = Request::sign(&self.user, &arguments).map_err(wrong)?;
+        let bytes = request.to_bytes().len();
+        debug_assert!(request.form() != Form::OldPing, "it has arguments");
+        let results = self.signd.results(&request, asked.len()).await?;
+        let signatures = asked.iter().zip(&results).map(|(asked, result)| {
+            let packet = asked.part.transplant(asked.argument.digest(), result).map_err(wrong)?;
+            Ok(LoggedSignature { packet, log_index: 0, leaf_hash: [0; 32] })
+        });
+        Ok(Answer {
+            request_id: String::new(),
+            items: signatures.collect::<Result<Vec<_>, Error>>()?.into_iter().map(Ok).collect(),
+            sent_bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+            server: Some(self.signd.peer.to_string().into()),
+        })
+    }
+
+    fn asked(&self, item: &ToBeSigned, created: u32) -> Result<Asked, Error> {
+        let Content::Midstate(midstate) = &item.content else {
+            return Err(Error::Internal("content that signd was not meant to see"));
+        };
+        let part = HashedPart {
+            class: match item.purpose.data_kind() {
+                DataKind::Binary => Class::Binary,
+                DataKind::Text => Class::Text,
+            },
+            algorithm: self.algorithm,
+            hash: hash_of(midstate.hash())?,
+            created,
+            fingerprint: Some(self.fingerprint),
+        };
+        let mut hasher = midstate.resume();
+        hasher.update(&part.trailer());
+        let argument = part.argument(hasher.finish().as_bytes()).map_err(wrong)?;
+        Ok(Asked { part, argument })
+    }
+}
+
+/// One digest that is asked for, and what was hashed behind the content.
+struct Asked {
+    part: HashedPart,
+    argument: DigestArgument,
+}
+
+fn hash_of(hash: HashAlgorithm) -> Result<Hash, Error> {
+    match hash {
+        HashAlgorithm::Sha256 => Ok(Hash::Sha256),
+        HashAlgorithm::Sha512 => Ok(Hash::Sha512),
+        HashAlgorithm::Sha384 => Err(Error::Internal("signd does not know SHA-384")),
+    }
+}
+
+fn wrong(source: sealwright_obs::Error) -> Error {
+    SigndFault::Answer { source }.into()
+}
+
+/// Why none of its components will do: that of the primary key, which is what a person knows.
+fn unfit(user: &str, certificate: &Certificate) -> SigndFault {
+    let primary = certificate.components().first();
+    let why = primary.and_then(|component| component.unfit_to_sign(now()));
+    SigndFault::Key {
+        user: user.to_owned(),
+        why: why.unwrap_or_else(|| "it has no component that signs".to_owned()),
+    }
+}

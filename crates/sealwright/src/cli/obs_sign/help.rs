@@ -1,0 +1,47 @@
+//! What `sign --help` and the manual page say.
+
+/// Of `sign`, and of `sealwright obs-sign`.
+pub(crate) const HELP: &str = "\
+usage: sign [--config FILE] OPTIONS [FILE...]
+
+The command line of obs-sign's sign. Called by the name sign (a link to
+this program), or as sealwright obs-sign. Without FILE, standard input is
+signed to standard output.
+
+MODES:
+  -r             sign packages where they are
+  -d             detached signature, FILE.asc
+  -D             detached signature in binary, FILE.sig
+  -c             clear-sign texts where they are
+                 (no mode: -r for .rpm and .spm, else -c)
+  --delsign      remove the signatures of packages: the unsigned bytes
+  -p             print the public key
+  -k             print the key id, short
+  --full-keyid   print the key id
+  --fingerprint  print the fingerprint of the key that signs
+  -t             does the server answer?
+
+OPTIONS:
+  -u USER        the key: its name at the server, exactly. Default:
+                 user: in sign.conf
+  -h HASH        sha256 (default) or sha512; sha1 becomes sha256
+  -A ALGORITHM   fail unless the key is of it: rsa, eddsa
+  -T SECONDS     time in the signature; signd only
+  -S FILE        append checksums of the written packages (- is standard
+                 output)
+  -v             name each file
+  -3, -4         signatures are OpenPGP version 4 in any case
+  --noheaderonly sign header and payload of packages instead of the
+                 header alone
+  --keep-signed  leave packages that are signed; otherwise they are
+                 signed again
+  --config FILE  sign.conf; default: /etc/sign.conf
+
+SERVER:
+  SEALWRIGHT_SERVER or client.toml name a server of Sealwright, as for
+  sealwright sign. Without them, the signd of sign.conf is asked over its
+  own protocol; without sign.conf, the keys of this user are used.
+
+EXIT STATUS:
+  0  everything was done
+  1  at least one file failed (the others are signed), or wrong usage";
