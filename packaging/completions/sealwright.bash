@@ -28,6 +28,9 @@ _sealwright() {
             sealwright,help)
                 cmd="sealwright__subcmd__help"
                 ;;
+            sealwright,import)
+                cmd="sealwright__subcmd__import"
+                ;;
             sealwright,init)
                 cmd="sealwright__subcmd__init"
                 ;;
@@ -36,6 +39,9 @@ _sealwright() {
                 ;;
             sealwright,key)
                 cmd="sealwright__subcmd__key"
+                ;;
+            sealwright,obs-sign)
+                cmd="sealwright__subcmd__obs__subcmd__sign"
                 ;;
             sealwright,resign)
                 cmd="sealwright__subcmd__resign"
@@ -73,6 +79,9 @@ _sealwright() {
             sealwright__subcmd__help,help)
                 cmd="sealwright__subcmd__help__subcmd__help"
                 ;;
+            sealwright__subcmd__help,import)
+                cmd="sealwright__subcmd__help__subcmd__import"
+                ;;
             sealwright__subcmd__help,init)
                 cmd="sealwright__subcmd__help__subcmd__init"
                 ;;
@@ -81,6 +90,9 @@ _sealwright() {
                 ;;
             sealwright__subcmd__help,key)
                 cmd="sealwright__subcmd__help__subcmd__key"
+                ;;
+            sealwright__subcmd__help,obs-sign)
+                cmd="sealwright__subcmd__help__subcmd__obs__subcmd__sign"
                 ;;
             sealwright__subcmd__help,resign)
                 cmd="sealwright__subcmd__help__subcmd__resign"
@@ -106,6 +118,12 @@ _sealwright() {
             sealwright__subcmd__help,verify)
                 cmd="sealwright__subcmd__help__subcmd__verify"
                 ;;
+            sealwright__subcmd__help__subcmd__import,copr-keygen)
+                cmd="sealwright__subcmd__help__subcmd__import__subcmd__copr__subcmd__keygen"
+                ;;
+            sealwright__subcmd__help__subcmd__import,obs-signd)
+                cmd="sealwright__subcmd__help__subcmd__import__subcmd__obs__subcmd__signd"
+                ;;
             sealwright__subcmd__help__subcmd__key,create)
                 cmd="sealwright__subcmd__help__subcmd__key__subcmd__create"
                 ;;
@@ -129,6 +147,24 @@ _sealwright() {
                 ;;
             sealwright__subcmd__help__subcmd__key,show)
                 cmd="sealwright__subcmd__help__subcmd__key__subcmd__show"
+                ;;
+            sealwright__subcmd__import,copr-keygen)
+                cmd="sealwright__subcmd__import__subcmd__copr__subcmd__keygen"
+                ;;
+            sealwright__subcmd__import,help)
+                cmd="sealwright__subcmd__import__subcmd__help"
+                ;;
+            sealwright__subcmd__import,obs-signd)
+                cmd="sealwright__subcmd__import__subcmd__obs__subcmd__signd"
+                ;;
+            sealwright__subcmd__import__subcmd__help,copr-keygen)
+                cmd="sealwright__subcmd__import__subcmd__help__subcmd__copr__subcmd__keygen"
+                ;;
+            sealwright__subcmd__import__subcmd__help,help)
+                cmd="sealwright__subcmd__import__subcmd__help__subcmd__help"
+                ;;
+            sealwright__subcmd__import__subcmd__help,obs-signd)
+                cmd="sealwright__subcmd__import__subcmd__help__subcmd__obs__subcmd__signd"
                 ;;
             sealwright__subcmd__key,create)
                 cmd="sealwright__subcmd__key__subcmd__create"
@@ -191,7 +227,7 @@ _sealwright() {
 
     case "${cmd}" in
         sealwright)
-            opts="-h -V --json --help --version demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help"
+            opts="-h -V --json --help --version demo key import sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -271,7 +307,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help)
-            opts="demo key sign resign verify strip inspect init serve front signer token-keeper token-worker generate help"
+            opts="demo key import sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -329,6 +365,48 @@ _sealwright() {
         sealwright__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__import)
+            opts="copr-keygen obs-signd"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__import__subcmd__copr__subcmd__keygen)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__import__subcmd__obs__subcmd__signd)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -494,6 +572,20 @@ _sealwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sealwright__subcmd__help__subcmd__obs__subcmd__sign)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sealwright__subcmd__help__subcmd__resign)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -606,6 +698,168 @@ _sealwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sealwright__subcmd__import)
+            opts="-h -V --json --help --version copr-keygen obs-signd help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__copr__subcmd__keygen)
+            opts="-j -h -V --gnupghome --phrases --gpg --dry-run --jobs --obs-digest --obs-digest-on-primary --obs-project-keys --server --config --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gnupghome)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --phrases)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gpg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --obs-digest)
+                    COMPREPLY=($(compgen -W "sha2 sha1" -- "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__help)
+            opts="copr-keygen obs-signd help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__help__subcmd__copr__subcmd__keygen)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__help__subcmd__obs__subcmd__signd)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__obs__subcmd__signd)
+            opts="-j -h -V --sign-conf --gnupghome --gpg --dry-run --jobs --obs-digest --obs-digest-on-primary --obs-project-keys --server --config --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --sign-conf)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gnupghome)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gpg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --obs-digest)
+                    COMPREPLY=($(compgen -W "sha2 sha1" -- "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sealwright__subcmd__init)
             opts="-h -V --directory --name --port --client --key --administrator --revoke --renew-server --only-names --user-front --user-signer --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -693,7 +947,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__create)
-            opts="-h -V --algorithm --uid --expires --token --signing-subkey --openpgp --server --config --json --help --version"
+            opts="-h -V --algorithm --uid --expires --token --signing-subkey --openpgp --obs-digest --obs-digest-on-primary --obs-project-keys --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -717,6 +971,10 @@ _sealwright() {
                     ;;
                 --openpgp)
                     COMPREPLY=($(compgen -W "v4 v6" -- "${cur}"))
+                    return 0
+                    ;;
+                --obs-digest)
+                    COMPREPLY=($(compgen -W "sha2 sha1" -- "${cur}"))
                     return 0
                     ;;
                 --server)
@@ -953,7 +1211,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__import)
-            opts="-h -V --passphrase-file --subkey --token --object --id --uid --expires --openpgp --server --config --json --help --version"
+            opts="-h -V --passphrase-file --subkey --obs-digest --obs-digest-on-primary --obs-project-keys --token --object --id --uid --expires --openpgp --server --config --json --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -965,6 +1223,10 @@ _sealwright() {
                     ;;
                 --subkey)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --obs-digest)
+                    COMPREPLY=($(compgen -W "sha2 sha1" -- "${cur}"))
                     return 0
                     ;;
                 --token)
@@ -1069,6 +1331,20 @@ _sealwright() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__obs__subcmd__sign)
+            opts="-V --json --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

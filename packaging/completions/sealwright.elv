@@ -25,11 +25,13 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --version 'Print version'
             cand demo 'Sign real packages in a fresh folder: shows the main job from start to end'
             cand key 'Create, list, show, export, import and change keys'
+            cand import 'Take over the keys of a Copr keygen host or of obs-sign''s signd'
             cand sign 'Sign files'
             cand resign 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back'
             cand verify 'Check signatures and digests of files'
             cand strip 'Remove signatures'
             cand inspect 'Show what is signed, by whom, and how; nothing is checked'
+            cand obs-sign 'Sign with the command line of obs-sign''s sign, as does this program when it is called by that name'
             cand init 'Set up a server: authority, certificates, clients, root key, configuration'
             cand serve 'Run a server: the process with the network and the process with the keys, started again when they end'
             cand front 'The process with the network; started by serve, or by a service manager'
@@ -72,9 +74,12 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --expires 'Valid for: 90d, 12w, 18m, 2y, never'
             cand --token 'Make it on this token of the installation (tokens.toml beside the root key); it never leaves it'
             cand --openpgp 'Version of the OpenPGP key. Every tool reads v4; v6 (RFC 9580) is for rpm 6 and other new ones: neither gpg nor rpm 4 can read it'
+            cand --obs-digest 'Let it also sign digests that clients finished, as obs-sign''s protocol sends them; =sha1 allows digests of SHA-1 too. It is full power over what the key can do, since nobody sees what a digest says; it is sealed with the key, and cannot be added later'
             cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
             cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
             cand --signing-subkey 'A subkey signs; the primary key only certifies. rpm 4.18 and older cannot verify such signatures'
+            cand --obs-digest-on-primary 'Let a primary key sign them, not a subkey: every client that may have a digest signed can then certify user ids and bind subkeys of its own. For keys whose verifiers know no subkeys'
+            cand --obs-project-keys 'Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the client''s choice. For RSA keys'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -114,6 +119,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;key;import'= {
             cand --passphrase-file 'File whose first line is the passphrase'
             cand --subkey 'Fingerprint of the subkey to sign with; default: exactly the one that can sign now'
+            cand --obs-digest 'Let it also sign digests that clients finished, as obs-sign''s protocol sends them; =sha1 allows digests of SHA-1 too. It is full power over what the key can do, since nobody sees what a digest says; it is sealed with the key, and cannot be added later'
             cand --token 'Take over a key that is on this token of the installation (tokens.toml beside the root key): it gets a new OpenPGP certificate, and stays where it is'
             cand --object 'Label of the key on the token (CKA_LABEL)'
             cand --id 'Id of the key on the token (CKA_ID), in hexadecimal'
@@ -122,6 +128,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --openpgp 'Version of its OpenPGP certificate: v4 (the default) or v6'
             cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
             cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
+            cand --obs-digest-on-primary 'Let a primary key sign them, not a subkey: every client that may have a digest signed can then certify user ids and bind subkeys of its own. For keys whose verifiers know no subkeys'
+            cand --obs-project-keys 'Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the client''s choice. For RSA keys'
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -184,6 +192,63 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;key;help;enable'= {
         }
         &'sealwright;key;help;help'= {
+        }
+        &'sealwright;import'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand copr-keygen 'From the host of a Copr: each key that has a passphrase file, by the name of that file'
+            cand obs-signd 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'sealwright;import;copr-keygen'= {
+            cand --gnupghome 'The home of GnuPG; default: gnupg in the directory'
+            cand --phrases 'The folder with one passphrase file a key; default: phrases in the directory'
+            cand --gpg 'The gpg to ask, of GnuPG 2'
+            cand -j 'Keys in hand at once'
+            cand --jobs 'Keys in hand at once'
+            cand --obs-digest 'Let it also sign digests that clients finished, as obs-sign''s protocol sends them; =sha1 allows digests of SHA-1 too. It is full power over what the key can do, since nobody sees what a digest says; it is sealed with the key, and cannot be added later'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
+            cand --dry-run 'Say what would be done; ask the server only what is there, export and import nothing'
+            cand --obs-digest-on-primary 'Let a primary key sign them, not a subkey: every client that may have a digest signed can then certify user ids and bind subkeys of its own. For keys whose verifiers know no subkeys'
+            cand --obs-project-keys 'Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the client''s choice. For RSA keys'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;import;obs-signd'= {
+            cand --sign-conf 'The sign.conf of that signd'
+            cand --gnupghome 'The home of GnuPG; default: what sign.conf says, else what its gpg takes by itself'
+            cand --gpg 'The gpg to ask, of GnuPG 2; default: what sign.conf says, else gpg'
+            cand -j 'Keys in hand at once'
+            cand --jobs 'Keys in hand at once'
+            cand --obs-digest 'Let it also sign digests that clients finished, as obs-sign''s protocol sends them; =sha1 allows digests of SHA-1 too. It is full power over what the key can do, since nobody sees what a digest says; it is sealed with the key, and cannot be added later'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
+            cand --dry-run 'Say what would be done; ask the server only what is there, export and import nothing'
+            cand --obs-digest-on-primary 'Let a primary key sign them, not a subkey: every client that may have a digest signed can then certify user ids and bind subkeys of its own. For keys whose verifiers know no subkeys'
+            cand --obs-project-keys 'Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the client''s choice. For RSA keys'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;import;help'= {
+            cand copr-keygen 'From the host of a Copr: each key that has a passphrase file, by the name of that file'
+            cand obs-signd 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'sealwright;import;help;copr-keygen'= {
+        }
+        &'sealwright;import;help;obs-signd'= {
+        }
+        &'sealwright;import;help;help'= {
         }
         &'sealwright;sign'= {
             cand --key 'Key to sign with: name, or fingerprint of the certificate or the signing subkey'
@@ -291,6 +356,11 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
         }
+        &'sealwright;obs-sign'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
         &'sealwright;init'= {
             cand --directory 'Directory of the server. Default: /etc/sealwright for root, else ~/.config/sealwright/server'
             cand --name 'Name or address under which clients reach the server; the first is the one they are told. Default: the host name, localhost, 127.0.0.1 and ::1'
@@ -369,11 +439,13 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help'= {
             cand demo 'Sign real packages in a fresh folder: shows the main job from start to end'
             cand key 'Create, list, show, export, import and change keys'
+            cand import 'Take over the keys of a Copr keygen host or of obs-sign''s signd'
             cand sign 'Sign files'
             cand resign 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back'
             cand verify 'Check signatures and digests of files'
             cand strip 'Remove signatures'
             cand inspect 'Show what is signed, by whom, and how; nothing is checked'
+            cand obs-sign 'Sign with the command line of obs-sign''s sign, as does this program when it is called by that name'
             cand init 'Set up a server: authority, certificates, clients, root key, configuration'
             cand serve 'Run a server: the process with the network and the process with the keys, started again when they end'
             cand front 'The process with the network; started by serve, or by a service manager'
@@ -411,6 +483,14 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         }
         &'sealwright;help;key;enable'= {
         }
+        &'sealwright;help;import'= {
+            cand copr-keygen 'From the host of a Copr: each key that has a passphrase file, by the name of that file'
+            cand obs-signd 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says'
+        }
+        &'sealwright;help;import;copr-keygen'= {
+        }
+        &'sealwright;help;import;obs-signd'= {
+        }
         &'sealwright;help;sign'= {
         }
         &'sealwright;help;resign'= {
@@ -420,6 +500,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help;strip'= {
         }
         &'sealwright;help;inspect'= {
+        }
+        &'sealwright;help;obs-sign'= {
         }
         &'sealwright;help;init'= {
         }
