@@ -9,6 +9,7 @@ mod copr;
 mod disk;
 mod engine;
 mod inputs;
+mod keygen;
 mod large;
 mod load;
 mod lone;
@@ -76,6 +77,8 @@ enum Name {
     Priority,
     /// The server with 100,000 keys and 10 million log entries, against a new one
     Scale,
+    /// A thousand RSA-2048 keys by copr-keygen's HTTP API; beside the bare making of keys
+    Keygen,
     /// A lone request: syncs, timers; a thousand packages: syncs, locks
     Lone,
 }
@@ -93,6 +96,7 @@ const BENCHES: &[(Name, Run)] = &[
     (Name::Rsa, engine::rsa),
     (Name::Ed25519, engine::ed25519),
     (Name::Priority, priority::run),
+    (Name::Keygen, keygen::run),
     (Name::Lone, lone::run),
     (Name::Scale, scale::run),
     (Name::Big, big::run),

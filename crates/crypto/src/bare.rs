@@ -238,7 +238,7 @@ mod tests {
         let mut raw = vec![0; 256];
         raw[255] = 1;
         let packet = bare(sha256()).pack(KeyAlgorithm::Rsa(2048), &ISSUER, &raw).unwrap();
-        let head = [&[0x88, 25, 3, 5, 1, 0x6b, 0x0d, 0x6b, 0xaa][..], &[9; 8], &[1, 8, 0xab, 0xab]].concat();
+        let head = [&[0x88, 22, 3, 5, 1, 0x6b, 0x0d, 0x6b, 0xaa][..], &[9; 8], &[1, 8, 0xab, 0xab]].concat();
         assert_eq!(packet, [&head[..], &[0, 1, 1]].concat());
         let long = bare(sha256()).pack(KeyAlgorithm::Rsa(2048), &ISSUER, &[0xff; 256]).unwrap();
         assert_eq!(long[..3], [0x89, 1, 21]);

@@ -213,6 +213,33 @@ fn what_cannot_sign_is_refused_at_import_by_name() {
 }
 
 #[test]
+fn what_a_key_is_sealed_for_is_said_when_it_is_made_and_shown() {
+    let home = Home::new(PROGRAM);
+    let usages = |name: &str| {
+        let shown = home.ok(&["key", "show", name, "--json"]).json();
+        let usages = shown[0]["usages"].as_array().unwrap().clone();
+        let usages: Vec<_> = usages.iter().map(|usage| usage.as_str().unwrap().to_owned()).collect();
+        (usages.join(","), shown[0]["fingerprint"] == shown[0]["signing_fingerprint"])
+    };
+    let create = |name: &str, options: &[&str]| {
+        home.ok(&[&["key", "create", name, "--algorithm", "ed25519"][..], options].concat());
+        usages(name)
+    };
+    assert_eq!(create("plain", &[]), ("openpgp".to_owned(), true));
+    // Who may have a digest signed can then certify nobody: a subkey signs.
+    assert_eq!(create("subkey", &["--obs-digest"]), ("openpgp,obs-digest".to_owned(), false));
+    let on_primary = ["--obs-digest=sha1", "--obs-digest-on-primary"];
+    assert_eq!(create("primary", &on_primary), ("openpgp,obs-digest,obs-digest-sha1".to_owned(), true));
+    let secret = fixtures::path("obs/keys/rsa2048.sec.asc");
+    let import = ["key", "import", "imported", secret.to_str().unwrap(), "--obs-digest"];
+    home.run(&import).failed_saying(&["--obs-digest-on-primary"]);
+    home.ok(&[&import[..], &["--obs-digest-on-primary", "--obs-project-keys"]].concat());
+    assert_eq!(usages("imported"), ("openpgp,obs-digest,obs-project-keys".to_owned(), true));
+    let shown = home.ok(&["key", "show", "imported"]).text();
+    assert!(shown.contains("openpgp, obs-digest, obs-project-keys"), "{shown}");
+}
+
+#[test]
 fn secrets_are_readable_by_their_owner_alone_and_not_in_the_store() {
     let home = Home::with_keys(PROGRAM, &[RSA4096]);
     let mut files = Vec::new();

@@ -91,7 +91,8 @@ impl Clients {
     }
 
     /// Whether there is a client of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
@@ -105,6 +106,9 @@ impl Clients {
         Ok(client)
     }
 }
+
+/// Endings of names for which one client may make keys.
+const ENDS_MAX: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,6 +126,8 @@ struct EntryOfFile {
     #[serde(default)]
     administrator: bool,
     #[serde(default)]
+    create_keys: Vec<String>,
+    #[serde(default)]
     obs: Vec<ObsGrant>,
     #[serde(default)]
     revoked: Vec<String>,
@@ -136,7 +142,7 @@ const fn one() -> u32 {
 }
 
 fn client(entry: EntryOfFile) -> Result<Client, &'static str> {
-    let EntryOfFile { name, keys, administrator, obs, revoked, disabled, weight } = entry;
+    let EntryOfFile { name, keys, administrator, create_keys, obs, revoked, disabled, weight } = entry;
     name_is_usable(&name)?;
     if keys.len() > PER_CLIENT_MAX || revoked.len() > PER_CLIENT_MAX {
         return Err("has too many keys or revoked certificates (4096)");
@@ -144,7 +150,12 @@ fn client(entry: EntryOfFile) -> Result<Client, &'static str> {
     if !(1..=WEIGHT_MAX).contains(&weight) {
         return Err("has a weight that is not from 1 to 100");
     }
-    let grants = Grants { administrator, keys: granted(&keys)?, obs: obs.into_iter().collect() };
+    let grants = Grants {
+        administrator,
+        keys: granted(&keys)?,
+        makes: ends(&create_keys)?,
+        obs: obs.into_iter().collect(),
+    };
     let principal = Principal::new(&name, grants).map_err(|_| "has too long a name")?.with_weight(weight);
     let revoked: Option<HashSet<_>> = revoked.iter().map(|hex| Serial::from_hex(hex)).collect();
     let revoked = revoked.ok_or("has a revoked number that is not hexadecimal")?;
@@ -174,6 +185,23 @@ fn granted(keys: &[String]) -> Result<Keys, &'static str> {
     }
     let names: Result<BTreeSet<_>, _> = keys.iter().map(|key| KeyName::parse(key)).collect();
     names.map(Keys::Names).map_err(|_| "has a grant for a name that no key can have")
+}
+
+/// `*` is any name; a star with something beside it is not meant.
+fn ends(create_keys: &[String]) -> Result<Vec<Box<str>>, &'static str> {
+    if create_keys.iter().any(|end| end == "*") {
+        let alone = create_keys.len() == 1;
+        return alone
+            .then(|| vec!["".into()])
+            .ok_or("has \"*\" and endings beside it in create_keys; one of them is not meant");
+    }
+    if create_keys.len() > ENDS_MAX {
+        return Err("has too many endings in create_keys (64)");
+    }
+    if create_keys.iter().any(|end| KeyName::parse(end).is_err()) {
+        return Err("has an ending in create_keys that no key's name can have");
+    }
+    Ok(create_keys.iter().map(|end| end.as_str().into()).collect())
 }
 
 /// A name from a file, for a message: short, and without control characters.
@@ -266,6 +294,9 @@ mod tests {
             ("[[client]]\nname = \"a\"\nrevoked = [\"\"]", "not hexadecimal"),
             ("[[client]]\nname = \"a\"\nweight = 0", "from 1 to 100"),
             ("[[client]]\nname = \"a\"\nweight = 101", "from 1 to 100"),
+            ("[[client]]\nname = \"a\"\ncreate_keys = [\"*\", \"@b\"]", "not meant"),
+            ("[[client]]\nname = \"a\"\ncreate_keys = [\"\"]", "no key's name can have"),
+            ("[[client]]\nname = \"a\"\ncreate_keys = [\"@b/c\"]", "no key's name can have"),
             ("[[client]]\nname = \"a\"\nkey = [\"b\"]", "ClientsSyntax"),
             ("[[client]]\nkeys = [\"b\"]", "ClientsSyntax"),
             ("[[clients]]\nname = \"b\"", "ClientsSyntax"),

@@ -8,7 +8,7 @@ use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::batch::SealedKey;
 use sealwright_proto::convert::keys::{
-    CreateKey, ImportKey, KeyMaterial, RenewKey, SignerCreate, SignerImport, SignerRenew,
+    ImportKey, KeyMaterial, RenewKey, SignerCreate, SignerImport, SignerRenew,
 };
 use sealwright_proto::names::{KeyId, KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
@@ -18,12 +18,14 @@ use uuid::Uuid;
 
 use crate::Inner;
 use crate::fault::from_store;
-use crate::policy::{self, Administrator, Principal};
+use crate::policy::{self, Administrator, MayCreate, Principal};
 use crate::registry;
 
 mod looks;
+mod once;
 
 pub(crate) use looks::Looks;
+pub(crate) use once::{Making, Once, make_once};
 
 /// How long the signer may take for one key: RSA-4096 takes seconds to make, on a busy machine many.
 const KEY_DEADLINE: Duration = Duration::from_secs(120);
@@ -35,15 +37,25 @@ pub(crate) struct Made {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Whether somebody waits for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It is made at once.
+    AtOnce,
+    /// It is made with the time of the processors that signing leaves.
+    MayWait,
+}
+
 /// Makes a key.
 ///
 /// # Errors
 /// [`Code::KeyExists`]; what the signer says; those of the store.
-pub(crate) async fn create(front: &Inner, _: Administrator, create: CreateKey) -> Result<Made, Fault> {
+pub(crate) async fn create(front: &Inner, may: MayCreate, wait: Wait) -> Result<Made, Fault> {
+    let create = may.into_inner();
     name_is_free(front, &create.name).await?;
     let (id, key_id) = new_id()?;
-    let usages = create.usages;
-    let asked = SignerCreate { key_id, spec: create.spec, usages: usages.clone() };
+    let (usages, may_wait) = (create.usages, wait == Wait::MayWait);
+    let asked = SignerCreate { key_id, spec: create.spec, usages: usages.clone(), may_wait };
     let material = front.signer.create(asked, deadline()).await?;
     insert(front, id, &create.name, usages, material).await
 }

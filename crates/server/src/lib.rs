@@ -35,6 +35,7 @@ mod clock;
 mod error;
 mod fault;
 mod grpc;
+pub mod keygen;
 mod keys;
 mod limits;
 pub mod metrics;
@@ -89,6 +90,7 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) registry: registry::Registry,
     pub(crate) looks: keys::Looks,
+    pub(crate) making: keys::Making,
     pub(crate) signer: signer_client::SignerClient,
     pub(crate) tickets: tickets::Tickets,
     /// One permit a KiB, see [`Config::request_bytes_in_work_max`].
@@ -157,6 +159,7 @@ impl Front {
         let inner = Inner {
             registry: registry::Registry::new(store.clone()),
             looks: keys::Looks::start(store.clone()),
+            making: keys::Making::default(),
             store,
             signer,
             tickets: tickets::Tickets::default(),

@@ -28,6 +28,7 @@ use crate::{Error, Front, Limits};
 
 mod answer;
 mod connection;
+mod project;
 mod rate;
 mod rules;
 mod settings;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sealwright_crypto::usage::Usage;
 use sealwright_proto::convert::group::Group;
+use sealwright_proto::convert::keys::{CreateKey, KeySource};
 use sealwright_proto::names::{KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
 use sealwright_proto::time::utc;
@@ -29,6 +30,9 @@ pub struct Grants {
     pub administrator: bool,
     /// The keys it may see and sign with.
     pub keys: Keys,
+    /// May make software keys whose names end like one of these, and nothing else with them: who has no grant for a
+    /// key that he had made can neither see it nor sign with it. An empty one: of any name.
+    pub makes: Vec<Box<str>>,
     /// What it may do with them over obs-sign's protocol, where a server speaks it.
     pub obs: BTreeSet<ObsGrant>,
 }
@@ -38,8 +42,11 @@ pub struct Grants {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ObsGrant {
-    /// To have digests signed: with a key that was sealed for them, full power over what it can do.
+    /// To have digests signed: with a key that was sealed for them, full power over what it can do. Also with project
+    /// keys.
     Sign,
+    /// To have project keys made, with user ids of the client's choice, which a key that was sealed for that certifies.
+    Keygen,
 }
 
 /// A set of keys by name. Names are never reused, so a name is one key for ever, also one that is made later.
@@ -53,12 +60,13 @@ pub enum Keys {
 
 impl Grants {
     /// Everything: the owner of an embedded store.
-    pub const OWNER: Self = Self { administrator: true, keys: Keys::All, obs: BTreeSet::new() };
+    pub const OWNER: Self =
+        Self { administrator: true, keys: Keys::All, makes: Vec::new(), obs: BTreeSet::new() };
 
     /// Signing with the keys of these names, and no more.
     #[must_use]
     pub const fn keys(names: BTreeSet<KeyName>) -> Self {
-        Self { administrator: false, keys: Keys::Names(names), obs: BTreeSet::new() }
+        Self { administrator: false, keys: Keys::Names(names), makes: Vec::new(), obs: BTreeSet::new() }
     }
 }
 
@@ -196,7 +204,8 @@ impl Authorised {
 /// # Errors
 /// [`Code::PermissionDenied`], [`Code::KeyDisabled`], [`Code::KeyExpired`], [`Code::UsageNotAllowed`].
 pub fn decide(principal: &Principal, group: &Group, facts: &Facts, now_s: i64) -> Result<Authorised, Fault> {
-    if group.items.iter().any(|item| item.usage.is_bare()) && !principal.may_over_obs(ObsGrant::Sign) {
+    let is_of_obs = |usage: Usage| usage.is_bare() || usage == Usage::ObsProjectKeys;
+    if group.items.iter().any(|item| is_of_obs(item.usage)) && !principal.may_over_obs(ObsGrant::Sign) {
         let message = format!("{} has no grant for signing bare digests", principal.name);
         return Err(Fault::new(Code::PermissionDenied, message));
     }
@@ -214,6 +223,23 @@ pub fn decide_salts(
     now_s: i64,
 ) -> Result<Authorised, Fault> {
     decide_usages(principal, key, std::iter::once(Usage::OpenPgp), facts, now_s)
+}
+
+/// Decides about a new project key, which the key certifies.
+///
+/// # Errors
+/// Those of [`decide`].
+pub fn decide_project_key(
+    principal: &Principal,
+    key: &KeyReference,
+    facts: &Facts,
+    now_s: i64,
+) -> Result<Authorised, Fault> {
+    if !principal.may_over_obs(ObsGrant::Keygen) {
+        let message = format!("{} has no grant for making project keys", principal.name);
+        return Err(Fault::new(Code::PermissionDenied, message));
+    }
+    decide_usages(principal, key, std::iter::once(Usage::ObsProjectKeys), facts, now_s)
 }
 
 fn decide_usages(
@@ -259,6 +285,60 @@ pub fn administer(principal: &Principal) -> Result<Administrator, Fault> {
         return Ok(Administrator(()));
     }
     let message = format!("{} may not administer keys", principal.name);
+    Err(Fault::new(Code::PermissionDenied, message))
+}
+
+impl Administrator {
+    /// An administrator may make any key.
+    pub(crate) const fn may_create(self, create: CreateKey) -> MayCreate {
+        MayCreate(create)
+    }
+}
+
+/// Proof that this key may be made for who asked.
+#[derive(Clone, Debug)]
+pub(crate) struct MayCreate(CreateKey);
+
+impl MayCreate {
+    /// The key that was decided about.
+    pub(crate) const fn create(&self) -> &CreateKey {
+        &self.0
+    }
+
+    /// The same, to be made.
+    pub(crate) fn into_inner(self) -> CreateKey {
+        self.0
+    }
+}
+
+/// Whether a key of this name may be made for the principal; says nothing about whether there is one.
+///
+/// # Errors
+/// [`Code::PermissionDenied`].
+pub(crate) fn may_create(principal: &Principal, create: CreateKey) -> Result<MayCreate, Fault> {
+    if principal.grants.administrator {
+        return Ok(MayCreate(create));
+    }
+    may_name(principal, &create.name)?;
+    match create.spec.source {
+        KeySource::Software(_) => Ok(MayCreate(create)),
+        KeySource::Token(..) | KeySource::TakenOver(..) => {
+            let message = format!("{} may make software keys alone", principal.name);
+            Err(Fault::new(Code::PermissionDenied, message))
+        }
+    }
+}
+
+/// The same where only the name is known yet.
+///
+/// # Errors
+/// [`Code::PermissionDenied`].
+pub(crate) fn may_name(principal: &Principal, name: &KeyName) -> Result<(), Fault> {
+    let Grants { administrator, makes, .. } = &principal.grants;
+    if *administrator || makes.iter().any(|end| name.as_str().ends_with(end.as_ref())) {
+        return Ok(());
+    }
+    let message = format!("{} may not make a key named {name}", principal.name);
     Err(Fault::new(Code::PermissionDenied, message))
 }
 
@@ -370,7 +450,29 @@ mod tests {
         assert_eq!(code(Grants::OWNER, &facts), Some(Code::PermissionDenied));
         let of_another = Facts { name: "other".to_owned(), ..facts.clone() };
         assert_eq!(code(with.clone(), &of_another), Some(Code::PermissionDenied));
+        let project = bare.items[0].content.clone();
+        let Content::Bare(project) = project else { panic!("it is bare") };
+        let project = ToBeSigned::by_project_key(project, Arc::from([0x85].as_slice()));
+        let project = Group { items: vec![project], ..group() };
+        let owner = decide(&Principal::local(), &project, &facts, NOW_S);
+        assert_eq!(owner.err().map(|fault| fault.code), Some(Code::PermissionDenied));
         assert_eq!(code(with, &Facts { usages: vec![Usage::OpenPgp], ..facts }), Some(Code::UsageNotAllowed));
+    }
+
+    #[test]
+    fn a_project_key_needs_a_grant_and_a_key_that_was_sealed_for_it() {
+        let names = BTreeSet::from([KeyName::parse("release").unwrap()]);
+        let reference = KeyReference::parse("release").unwrap();
+        let code = |obs: &[ObsGrant], usages: &[Usage]| {
+            let grants = Grants { obs: obs.iter().copied().collect(), ..Grants::keys(names.clone()) };
+            let principal = Principal::new("ci", grants).unwrap();
+            let facts = Facts { usages: usages.to_vec(), ..facts() };
+            decide_project_key(&principal, &reference, &facts, NOW_S).err().map(|fault| fault.code)
+        };
+        let sealed = [Usage::OpenPgp, Usage::ObsProjectKeys];
+        assert_eq!(code(&[ObsGrant::Keygen], &sealed), None);
+        assert_eq!(code(&[ObsGrant::Sign], &sealed), Some(Code::PermissionDenied));
+        assert_eq!(code(&[ObsGrant::Keygen], &[Usage::OpenPgp]), Some(Code::UsageNotAllowed));
     }
 
     #[test]
@@ -400,6 +502,46 @@ mod tests {
         assert_eq!(hidden.code, Code::PermissionDenied);
         let full = Fault::new(Code::StoreFailed, "x");
         assert_eq!(look_up_failed(&stranger, &reference, full.clone()), full);
+    }
+
+    fn create(name: &str, token: &str) -> CreateKey {
+        CreateKey::parse(sealwright_proto::v1::CreateKeyRequest {
+            name: name.to_owned(),
+            algorithm: "rsa2048".to_owned(),
+            token: token.to_owned(),
+            user_id: "a <a@example.org>".to_owned(),
+            ..Default::default()
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_grant_to_make_keys_is_for_software_keys_of_names_that_end_like_it() {
+        let makes = |ends: &[&str]| Grants {
+            makes: ends.iter().map(|end| Box::from(*end)).collect(),
+            ..Grants::keys(BTreeSet::new())
+        };
+        let code = |grants: Grants, name: &str, token: &str| {
+            let principal = Principal::new("copr", grants).unwrap();
+            may_create(&principal, create(name, token)).err().map(|fault| fault.code)
+        };
+        let ends = ["@one.example", "@two.example"];
+        assert_eq!(code(makes(&ends), "a#b@two.example", ""), None);
+        for name in ["a#b@two.example.org", "two.example", "release"] {
+            assert_eq!(code(makes(&ends), name, ""), Some(Code::PermissionDenied), "{name}");
+        }
+        assert_eq!(code(makes(&ends), "a#b@two.example", "hsm1"), Some(Code::PermissionDenied));
+        assert_eq!(code(makes(&[""]), "release", ""), None);
+        assert_eq!(code(makes(&[]), "release", ""), Some(Code::PermissionDenied));
+        assert_eq!(code(Grants::OWNER, "release", "hsm1"), None);
+        // To make a key is not to sign with it, nor to see it, nor to administer.
+        let maker = Principal::new("copr", makes(&[""])).unwrap();
+        assert_eq!(code_of_signing(&maker), Some(Code::PermissionDenied));
+        assert!(administer(&maker).is_err() && maker.sees_only().is_some_and(BTreeSet::is_empty));
+    }
+
+    fn code_of_signing(principal: &Principal) -> Option<Code> {
+        code(principal, &facts())
     }
 
     #[test]

@@ -22,6 +22,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use sealwright_proto::status::Fault;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::Routes;
 
@@ -176,6 +177,14 @@ impl Service {
 
     pub(crate) fn front(&self) -> &Front {
         &self.inner.front
+    }
+
+    /// What a client of `clients.toml` may do now that is known by other means than a certificate.
+    ///
+    /// # Errors
+    /// [`Code::UnknownClient`](sealwright_proto::status::Code), `ClientRevoked`.
+    pub(crate) fn client_named(&self, name: &str) -> Result<Arc<Principal>, Fault> {
+        self.inner.tables.load().clients.named(name).map(Arc::clone)
     }
 
     /// End of the certificate in force, Unix seconds.

@@ -146,7 +146,6 @@ impl SignerClient {
     ///
     /// # Errors
     /// As for [`Self::create`].
-    #[expect(dead_code, reason = "the listener of obs-sign's protocol calls it")]
     pub(crate) async fn make_project_key(
         &self,
         make: MakeProjectKey,

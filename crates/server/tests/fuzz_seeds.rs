@@ -10,6 +10,8 @@
 
 #[path = "../../../fuzz/bodies/choices.rs"]
 mod choices;
+#[path = "../../../fuzz/bodies/keygen_query.rs"]
+mod keygen_query;
 #[path = "../../../fuzz/bodies/seeds.rs"]
 mod seeds;
 #[path = "../../../fuzz/bodies/ticket.rs"]
@@ -18,4 +20,9 @@ mod ticket;
 #[test]
 fn no_seed_of_ticket_breaks_a_rule() {
     seeds::replay("ticket", ticket::run);
+}
+
+#[test]
+fn no_seed_of_keygen_query_breaks_a_rule() {
+    seeds::replay("keygen_query", keygen_query::run);
 }

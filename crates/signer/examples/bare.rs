@@ -1,5 +1,5 @@
 //! The private-key operation of aws-lc-rs and nothing else, for benches to compare with: `bare rsa4096 2 400` makes 400
-//! signatures on two threads and prints a line of JSON.
+//! signatures on two threads and prints a line of JSON; `bare rsa2048-keys 2 400` makes 400 keys instead.
 
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
@@ -15,23 +15,26 @@ use aws_lc_rs::signature::{Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 /// What is signed: as long as a digest. Signing hashes it, which costs nothing beside the operation.
 const MESSAGE: [u8; 32] = [7; 32];
 
-enum Key {
+enum Work {
     Rsa(Box<RsaKeyPair>),
     Ed25519(Ed25519KeyPair),
+    /// A new key each time.
+    NewRsa2048,
 }
 
-impl Key {
-    fn make(algorithm: &str) -> Result<Self, Box<dyn Error>> {
+impl Work {
+    fn of(algorithm: &str) -> Result<Self, Box<dyn Error>> {
         match algorithm {
             "rsa2048" => Ok(Self::Rsa(Box::new(RsaKeyPair::generate(KeySize::Rsa2048)?))),
             "rsa4096" => Ok(Self::Rsa(Box::new(RsaKeyPair::generate(KeySize::Rsa4096)?))),
             "ed25519" => Ok(Self::Ed25519(Ed25519KeyPair::generate()?)),
-            other => Err(format!("{other} is none of rsa2048, rsa4096, ed25519").into()),
+            "rsa2048-keys" => Ok(Self::NewRsa2048),
+            other => Err(format!("{other} is none of rsa2048, rsa4096, ed25519, rsa2048-keys").into()),
         }
     }
 
-    /// Processor time of this thread for so many signatures, in nanoseconds.
-    fn sign(&self, operations: u64) -> Result<u64, String> {
+    /// Processor time of this thread for so many operations, in nanoseconds.
+    fn run(&self, operations: u64) -> Result<u64, String> {
         let before = thread_cpu();
         let random = SystemRandom::new();
         for _ in 0..operations {
@@ -44,6 +47,10 @@ impl Key {
                 }
                 Self::Ed25519(key) => {
                     std::hint::black_box(key.sign(&MESSAGE));
+                }
+                Self::NewRsa2048 => {
+                    let made = RsaKeyPair::generate(KeySize::Rsa2048).map_err(|_| "making a key failed")?;
+                    std::hint::black_box(made);
                 }
             }
         }
@@ -61,17 +68,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut next = || arguments.next().ok_or("usage: bare ALGORITHM THREADS OPERATIONS");
     let (algorithm, threads, operations) = (next()?, next()?.parse::<u64>()?, next()?.parse::<u64>()?);
-    let key = Key::make(&algorithm)?;
-    key.sign(1)?;
+    let work = Work::of(&algorithm)?;
+    work.run(1)?;
     let begun = Instant::now();
     let cpu_ns = scope(|scope| -> Result<u64, String> {
         let share = |number: u64| {
             let rest = operations.checked_rem(threads).unwrap_or(0);
             operations.checked_div(threads).unwrap_or(0).saturating_add(u64::from(number < rest))
         };
-        let key = &key;
+        let work = &work;
         let running: Vec<_> =
-            (0..threads).map(|number| scope.spawn(move || key.sign(share(number)))).collect();
+            (0..threads).map(|number| scope.spawn(move || work.run(share(number)))).collect();
         let mut sum = 0_u64;
         for thread in running {
             sum = sum.saturating_add(thread.join().map_err(|_| "a thread ended")??);

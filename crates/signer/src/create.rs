@@ -36,7 +36,7 @@ pub(crate) fn create(
     wanted: SignerCreate,
     now: i64,
 ) -> Result<KeyMaterial, Fault> {
-    let SignerCreate { key_id, spec, usages } = wanted;
+    let SignerCreate { key_id, spec, usages, may_wait: _ } = wanted;
     usages_fit(&spec, &usages)?;
     let created = openpgp_time(now)?;
     let expires = end_of_validity(now, spec.valid_for_s)?;

@@ -2,7 +2,8 @@
 //!
 //! What is held is bounded (`limits::BATCHES_IN_FLIGHT_MAX`, `limits::BATCH_BYTES_IN_FLIGHT_MAX`): when it is full,
 //! reading stops, and front feels it. A batch is cut into slices, so that every processor works on it and nothing that
-//! has priority waits for more than one slice. Keys are made on a thread of their own: that takes seconds.
+//! has priority waits for more than one slice. Keys are made on a thread of their own: that takes seconds. Those for which
+//! nobody waits are made on as many threads as there are processors, which run when nothing else of this machine wants to.
 //!
 //! What waits for a token waits elsewhere: each token has a queue and threads of its own (`Lanes`), so that one that
 //! stands still delays nobody else.
@@ -65,13 +66,14 @@ pub(crate) fn serve(
     let writer = socket.try_clone().map_err(|source| Error::Process { action: "copy a socket", source })?;
     let answers = Answers { socket: Mutex::new(writer), patience: pulse.patience() };
     answers.send(0, Response::Ready(service.ready()));
-    let (queue, chores) = (Queue::new(), Queue::new());
+    let (queue, chores, background) = (Queue::new(), Queue::new(), Queue::new());
     let lanes = Lanes::new(service.tokens());
     pulse.begin(workers);
     std::thread::scope(|scope| {
         let close = || {
             queue.close();
             chores.close();
+            background.close();
             lanes.close();
         };
         // Those that may take long are not watched: who waits for a token, and who makes a key.
@@ -79,15 +81,19 @@ pub(crate) fn serve(
             service,
             answers: &answers,
             queue: &chores,
+            is_background: false,
             chores: &chores,
+            background: &background,
             lanes: &lanes,
             pulse: None,
         };
         let worker = Worker { queue: &queue, pulse: Some(pulse), ..slow };
         let named = (0..workers).map(|number| (format!("signer-{number}"), worker));
         let named = named.chain([("signer-keys".to_owned(), slow)]);
+        let last = Worker { queue: &background, is_background: true, ..slow };
+        let of_background = (0..workers).map(|number| (format!("signer-later-{number}"), last));
         let of_lanes = lanes.threads().map(|(name, queue)| (name, Worker { queue, ..slow }));
-        for (name, worker) in named.chain(of_lanes) {
+        for (name, worker) in named.chain(of_background).chain(of_lanes) {
             let started = std::thread::Builder::new().name(name).spawn_scoped(scope, move || worker.run());
             if let Err(source) = started {
                 close();
@@ -98,6 +104,7 @@ pub(crate) fn serve(
         if !stop.is_some_and(Stop::is_asked) {
             // Front has gone: what waits for a token that stands still would hold up the next one.
             lanes.drop_all();
+            background.clear();
             service.tokens().nobody_waits();
         }
         close();
@@ -174,6 +181,15 @@ enum Administration {
     MakeProjectKey(MakeProjectKey),
 }
 
+impl Administration {
+    const fn may_wait(&self) -> bool {
+        match self {
+            Self::Create(wanted) => wanted.may_wait,
+            Self::Renew(_) | Self::Import(_) | Self::MakeProjectKey(_) => false,
+        }
+    }
+}
+
 struct Fresh {
     message: ToSigner,
     received: Instant,
@@ -212,12 +228,19 @@ struct Worker<'a> {
     queue: &'a Queue<Job>,
     /// Keys that are made in software.
     chores: &'a Queue<Job>,
+    /// Of these, those for which nobody waits.
+    background: &'a Queue<Job>,
     lanes: &'a Lanes,
     pulse: Option<&'a Pulse>,
+    /// It runs when no other thread wants to.
+    is_background: bool,
 }
 
 impl Worker<'_> {
     fn run(self) {
+        if self.is_background {
+            stand_back();
+        }
         let mut seen = Seen::default();
         let look = self.pulse.map_or(LOOK_UNWATCHED, Pulse::look);
         let mut come_by = || self.pulse.into_iter().for_each(|pulse| pulse.come_by(&mut seen));
@@ -280,7 +303,8 @@ impl Worker<'_> {
     ) {
         match guarded(parse) {
             Ok((None, asked)) => {
-                self.chores.push_last(Priority::Interactive, FRESH_US, Job::Administer(id, asked, permit));
+                let queue = if asked.may_wait() { self.background } else { self.chores };
+                queue.push_last(Priority::Interactive, FRESH_US, Job::Administer(id, asked, permit));
             }
             Ok((Some(lane), asked)) => match self.lanes.queue(lane) {
                 Ok(queue) => {
@@ -422,6 +446,18 @@ fn answer_batch(outcomes: Vec<Option<Result<SignedItem, Fault>>>, worked_us: u64
     let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect();
     Response::Sign(SignBatchResult { worked_us, ..outcomes_to_wire(outcomes) })
 }
+
+/// From here on this thread gets the time that no thread of usual priority wants, and a little more so that it always
+/// comes on. Its locks are held for microseconds, so that hardly ever somebody waits for one of them.
+fn stand_back() {
+    // Of this thread alone, on Linux; setpriority(2), "C library/kernel differences".
+    if let Err(error) = rustix::process::setpriority_process(None, NICE_MAX) {
+        tracing::warn!(%error, "keys that may wait are made at the usual priority");
+    }
+}
+
+/// The last in the line of all threads.
+const NICE_MAX: i32 = 19;
 
 /// A panic in one request is its failure, not the end of the signer and of everybody's requests.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {

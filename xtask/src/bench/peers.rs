@@ -102,7 +102,7 @@ impl Bare {
         Ok(Self { program: process::root().join("target/release/examples/bare") })
     }
 
-    /// So many signatures on so many threads; algorithm `rsa4096` or `ed25519`.
+    /// So many signatures on so many threads; algorithm `rsa4096` or `ed25519`, or new keys: `rsa2048-keys`.
     pub(super) fn run(&self, algorithm: &str, threads: usize, operations: u64) -> Result<Operations> {
         let words = [algorithm.to_owned(), threads.to_string(), operations.to_string()];
         let said = process::output(Command::new(&self.program).args(words))?;

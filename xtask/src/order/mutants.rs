@@ -106,8 +106,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "the number is given before the signature is made",
         file: SIGNER,
-        text: "        let Made { packet, digest, created } = sign_at(key, request, self.clock.unix_s())?;\n        let operation = self.counts.count(key.key_id(), &packet)?;\n",
-        replacement: "        let operation = self.counts.count(key.key_id(), &packet)?;\n        let Made { packet, digest, created } = sign_at(key, request, self.clock.unix_s())?;\n",
+        text: "        let Made { packet, digest, created, issuer } = sign_at(key, request, self.clock.unix_s())?;\n        let operation = self.counts.count(key.key_id(), &packet)?;\n",
+        replacement: "        let operation = self.counts.count(key.key_id(), &packet)?;\n        let Made { packet, digest, created, issuer } = sign_at(key, request, self.clock.unix_s())?;\n",
         tests: Tests::Signer,
     },
     Mutant {

@@ -34,9 +34,10 @@ pub enum SigndFault {
 
 /// The refusal alone: nothing before it, since clients look for it at the beginning of a line.
 fn answer_text(error: &sealwright_obs::Error) -> String {
-    match error {
-        sealwright_obs::Error::Refused { .. } => error.to_string(),
-        other => format!("signd: {other}"),
+    if matches!(error, sealwright_obs::Error::Refused { .. }) {
+        error.to_string()
+    } else {
+        format!("signd: {error}")
     }
 }
 

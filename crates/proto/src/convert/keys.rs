@@ -214,6 +214,8 @@ pub struct SignerCreate {
     pub spec: KeySpec,
     /// Sealed with it.
     pub usages: Vec<Usage>,
+    /// Made with the time of the processors that is left over: one of many, for which nobody waits.
+    pub may_wait: bool,
 }
 
 impl SignerCreate {
@@ -224,7 +226,8 @@ impl SignerCreate {
         let source = KeySource::parse(&wire.algorithm, &wire.token, wire.object_label, wire.object_id)?;
         let spec = parse_spec(source, wire.user_id, wire.valid_for_s, wire.signing_subkey)?;
         let spec = KeySpec { version, bare_digests_on_primary: wire.bare_digests_on_primary, ..spec };
-        Ok(Self { key_id: KeyId::parse(&wire.key_id)?, spec, usages: usages(&wire.usages)? })
+        let key_id = KeyId::parse(&wire.key_id)?;
+        Ok(Self { key_id, spec, usages: usages(&wire.usages)?, may_wait: wire.may_wait })
     }
 
     /// The inverse of [`Self::parse`].
@@ -242,6 +245,7 @@ impl SignerCreate {
             signing_subkey: self.spec.signing_subkey,
             usages: usages_to_wire(&self.usages),
             openpgp_version: self.spec.version.number().into(),
+            may_wait: self.may_wait,
             bare_digests_on_primary: self.spec.bare_digests_on_primary,
         }
     }
@@ -433,9 +437,11 @@ mod tests {
         let name = KeyName::parse("release").unwrap();
         let create = CreateKey { name: name.clone(), spec: spec(), usages: usages.clone() };
         assert_eq!(CreateKey::parse(create.clone().into_wire()).unwrap(), create);
-        let create =
-            SignerCreate { key_id: KeyId::parse(&ID).unwrap(), spec: spec(), usages: usages.clone() };
-        assert_eq!(SignerCreate::parse(create.clone().into_wire()).unwrap(), create);
+        for may_wait in [false, true] {
+            let key_id = KeyId::parse(&ID).unwrap();
+            let create = SignerCreate { key_id, spec: spec(), usages: usages.clone(), may_wait };
+            assert_eq!(SignerCreate::parse(create.clone().into_wire()).unwrap(), create);
+        }
         let import = ImportKey { name, encapsulated_key: [7; 32], ciphertext: vec![1, 2], usages };
         assert_eq!(ImportKey::parse(import.clone().into_wire()).unwrap(), import);
         let import = SignerImport { key_id: KeyId::parse(&ID).unwrap(), import };
@@ -471,7 +477,7 @@ mod tests {
         assert_eq!(create_refused_as(|c| c.user_id = "a\nb".to_owned()), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.user_id = "x".repeat(1025)), Code::LimitExceeded);
         assert_eq!(create_refused_as(|c| c.openpgp_version = 5), Code::Unsupported);
-        assert_eq!(create_refused_as(|c| c.usages = vec![1, 4]), Code::Unsupported);
+        assert_eq!(create_refused_as(|c| c.usages = vec![1, 5]), Code::Unsupported);
         assert_eq!(create_refused_as(|c| c.usages = vec![2, 2]), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.valid_for_s = Some(0)), Code::MalformedRequest);
         assert_eq!(create_refused_as(|c| c.valid_for_s = Some(u64::MAX)), Code::LimitExceeded);

@@ -87,7 +87,7 @@ fn run(words: Vec<OsString>) -> Result<Exit, Failure> {
     let (user, hash) = (conf.user(&words), hash(&words, &conf));
     let way = Way::choose(&conf)?;
     refuse_times(&words, &way)?;
-    if words.version_3 {
+    if words.version_3 && words.signs() {
         terminal::err("Warning: -3: files get OpenPGP signatures of version 4.");
     }
     let runtime = if way.is_embedded() { shared()? } else { alone()? };
@@ -131,7 +131,9 @@ fn hash(words: &Words, conf: &SignConf) -> HashAlgorithm {
     match words.hash.or(conf.hash()) {
         Some(Hash::Used(hash)) => hash,
         Some(Hash::Sha1) => {
-            terminal::err("Warning: SHA-1 signatures are not made; SHA-256 is used.");
+            if words.signs() {
+                terminal::err("Warning: SHA-1 signatures are not made; SHA-256 is used.");
+            }
             HashAlgorithm::Sha256
         }
         None => HashAlgorithm::Sha256,

@@ -72,6 +72,7 @@ pub(super) const CLIENTS: &str = "\
 #   name           common name of the client's certificate
 #   keys           names of keys that it may sign with; [\"*\"] is every key
 #   administrator  true: it may make, import, renew, enable and disable keys
+#   create_keys    endings of names of keys that it may have made by [copr_keygen]
 #   obs            [\"sign\"]: it may have digests signed over obs-sign's protocol (docs/howto/obs.md)
 #   revoked        serial numbers of its certificates that are no longer accepted
 #   disabled       true: it may do nothing

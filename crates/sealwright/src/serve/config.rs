@@ -9,6 +9,10 @@ use serde::Deserialize;
 use crate::failure::Failure;
 use crate::log;
 
+mod copr_keygen;
+
+pub(super) use copr_keygen::CoprKeygen;
+
 /// Bytes of the file.
 pub(super) const BYTES_MAX: usize = 64 << 10;
 
@@ -32,6 +36,7 @@ pub(super) struct Config {
     pub(super) limits: Limits,
     pub(super) log: log::Settings,
     pub(super) users: Option<Users>,
+    pub(super) copr_keygen: Option<CoprKeygen>,
 }
 
 /// PEM files.
@@ -92,17 +97,19 @@ impl Config {
             (Some(obs), Some(next)) => obs.has_sockets_of(next),
             (None, Some(_)) | (Some(_), None) => false,
         };
+        let of_keygen = |config: &Self| config.copr_keygen.as_ref().map(|keygen| keygen.addresses.clone());
         let fixed = [
-            ("listen", self.addresses == next.addresses && self.metrics == next.metrics),
-            ("obs", has_same_obs),
-            ("store", self.store == next.store),
-            ("signer", self.signer == next.signer),
-            ("users", self.users == next.users),
+            ("[listen]", self.addresses == next.addresses && self.metrics == next.metrics),
+            ("[obs]", has_same_obs),
+            ("[store]", self.store == next.store),
+            ("[signer]", self.signer == next.signer),
+            ("[users]", self.users == next.users),
+            ("[copr_keygen] address", of_keygen(self) == of_keygen(next)),
         ];
         match fixed.into_iter().find(|(_, is_same)| !is_same) {
             None => Ok(()),
             Some((table, _)) => Err(Failure::failed(
-                format!("[{table}] of server.toml was changed, which a reload cannot do"),
+                format!("{table} of server.toml was changed, which a reload cannot do"),
                 "Start the server again, or change it back.",
             )),
         }
@@ -119,7 +126,8 @@ impl Config {
         })?;
         let base = file.parent().unwrap_or(Path::new("/"));
         let in_base = |path: &Path| base.join(path);
-        let Raw { listen, tls, clients, store, signer, limits, obs, log, users } = raw;
+        let Raw { listen, tls, clients, store, signer, limits, obs, log, users, copr_keygen } = raw;
+        let copr_keygen = copr_keygen.map(|keygen| keygen.checked(file, base)).transpose()?;
         let metrics = metrics_address(file, &listen)?;
         if listen.address.len() > ADDRESSES_MAX {
             let what = format!("[listen] address has more than {ADDRESSES_MAX} addresses");
@@ -153,6 +161,7 @@ impl Config {
             limits,
             log,
             users,
+            copr_keygen,
         })
     }
 }
@@ -216,6 +225,7 @@ struct Raw {
     #[serde(default)]
     log: Log,
     users: Option<Users>,
+    copr_keygen: Option<CoprKeygen>,
 }
 
 #[derive(Deserialize)]
@@ -359,6 +369,38 @@ connections = 12
         }
     }
 
+    /// `docs/howto/obs.md` has every setting of the table; those with a default, with that.
+    #[test]
+    fn the_table_of_the_manual_for_clients_of_obs_sign_says_every_setting_with_its_default() {
+        let manual = include_str!("../../../../docs/howto/obs.md");
+        let (_, section) = manual.split_once("## The server: ").unwrap();
+        let lines = section.lines().skip_while(|line| !line.starts_with("    "));
+        let lines: Vec<&str> = lines.take_while(|line| line.starts_with("    ")).map(str::trim).collect();
+        let obs = |text: &str| parse(&format!("{WHOLE}\n{text}")).unwrap().obs.unwrap();
+        let whole = obs(&lines.join("\n"));
+        assert_eq!((whole.listen.len(), whole.listen_tls.len(), whole.allow.len()), (2, 1, 2));
+        let rest: Vec<&str> = lines.iter().filter(|line| !line.contains("# default")).copied().collect();
+        assert_eq!(format!("{:?}", obs(&rest.join("\n"))), format!("{whole:?}"));
+        let debug = format!("{:?}", obs::Settings::default());
+        let table: toml::Table = lines.join("\n").parse().unwrap();
+        assert_eq!(table["obs"].as_table().unwrap().len(), debug.matches(": ").count(), "each of {debug}");
+    }
+
+    #[test]
+    fn obs_settings_that_cannot_be_served_are_refused_and_a_reload_moves_no_listener() {
+        let with = |table: &str| parse(&format!("{WHOLE}\n[obs]\n{table}"));
+        let allow = "allow = [{ from = \"127.0.0.1\", client = \"copr\" }]\n";
+        let refused = with("listen = [\"127.0.0.1:5167\"]").unwrap_err();
+        assert!(refused.what.contains("[obs]") && refused.advice.contains("allow"), "{}", refused.what);
+        let running = with(&format!("listen = [\"127.0.0.1:5167\"]\n{allow}")).unwrap();
+        let moved = with(&format!("listen = [\"127.0.0.1:5168\"]\n{allow}")).unwrap();
+        assert!(running.check_reload(&moved).unwrap_err().what.contains("[obs]"));
+        assert!(running.check_reload(&parse(WHOLE).unwrap()).unwrap_err().what.contains("[obs]"));
+        let other = allow.replace("127.0.0.1", "127.0.0.2");
+        let next = with(&format!("listen = [\"127.0.0.1:5167\"]\nreserved_ports = true\n{other}")).unwrap();
+        running.check_reload(&next).unwrap();
+    }
+
     #[test]
     fn metrics_for_everybody_need_a_word_of_their_own() {
         let public = WHOLE.replace("127.0.0.1:9464", "0.0.0.0:9464");
@@ -375,6 +417,11 @@ connections = 12
             ("/var/lib/sealwright/store", "/srv/store", "[store]"),
             ("root = \"root\"", "root = \"other\"", "[signer]"),
             ("[limits]", "[users]\nfront = \"a\"\nsigner = \"b\"\n[limits]", "[users]"),
+            (
+                "[limits]",
+                "[copr_keygen]\naddress = [\"[::1]:1\"]\nallow = [{ from = \"::1\", client = \"a\" }]\n[limits]",
+                "[copr_keygen]",
+            ),
         ] {
             let refused = running.check_reload(&parse(&WHOLE.replace(found, instead)).unwrap()).unwrap_err();
             assert!(refused.what.contains(table), "{}", refused.what);

@@ -13,7 +13,9 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use sealwright_client::source::kept;
 use sealwright_server::Error;
+use sealwright_server::allow::AllowList;
 use sealwright_server::clients::{CLIENTS_BYTES_MAX, Clients};
+use sealwright_server::keygen::{self, Settings, Token};
 use sealwright_server::tls::{CRL_BYTES_MAX, Material, PEM_BYTES_MAX, Plane, server_config};
 use zeroize::Zeroizing;
 
@@ -31,6 +33,7 @@ pub(super) enum Role {
     ClientCa,
     Crl,
     Clients,
+    KeygenToken,
 }
 
 impl Role {
@@ -40,6 +43,7 @@ impl Role {
             Self::Certificate | Self::Key | Self::ClientCa => PEM_BYTES_MAX,
             Self::Crl => CRL_BYTES_MAX,
             Self::Clients => CLIENTS_BYTES_MAX,
+            Self::KeygenToken => keygen::TOKEN_BYTES_MAX,
         }
     }
 }
@@ -91,7 +95,7 @@ impl Taken {
     fn read(role: Role, path: &Path) -> Result<Self, Failure> {
         let opened = kept::open(path).map_err(|error| unreadable(path, &error))?;
         let metadata = opened.metadata().map_err(|error| unreadable(path, &error))?;
-        if role == Role::Key && is_open(metadata.mode(), metadata.uid()) {
+        if matches!(role, Role::Key | Role::KeygenToken) && is_open(metadata.mode(), metadata.uid()) {
             let what = format!("can be read by others (mode {:04o})", metadata.mode() & 0o7777);
             return Err(refused(path, &what, "chmod 600 it, and think about whether somebody has read it."));
         }
@@ -230,7 +234,33 @@ impl Files {
         if let Some(mistake) = config.obs.as_ref().and_then(|obs| obs.check_clients(&parsed).err()) {
             return Err(refused(&server.path, &format!("[obs] {mistake}"), mistake.advice()));
         }
-        Ok(Loaded { config, tls, clients: Arc::new(parsed) })
+        let keygen = self.keygen(&server.path, &config, &parsed)?;
+        Ok(Loaded { config, tls, clients: Arc::new(parsed), keygen })
+    }
+
+    /// What `[copr_keygen]` is made of, if there is one.
+    fn keygen(&self, file: &Path, config: &Config, clients: &Clients) -> Result<Option<Settings>, Failure> {
+        let Some(keygen) = &config.copr_keygen else { return Ok(None) };
+        if let Some(line) = keygen.allow.iter().find(|line| !clients.has(&line.client)) {
+            let what = format!(
+                "[copr_keygen] allow names the client {:?}, whom clients.toml does not have",
+                line.client
+            );
+            let advice = "Add it there: [[client]], name, and create_keys = [\"@the.sign.domain\"].";
+            return Err(refused(file, &what, advice));
+        }
+        let token = match &keygen.token_file {
+            None => None,
+            Some(_) => {
+                let taken = self.of(Role::KeygenToken)?;
+                let token = Token::parse(taken.text()?).map_err(|error| {
+                    refused(&taken.path, &error.to_string(), "Make one with: openssl rand -hex 32")
+                })?;
+                Some(token)
+            }
+        };
+        let allow = AllowList::new(keygen.allow.clone());
+        Ok(Some(Settings { allow, token, shape: keygen.shape() }))
     }
 
     fn of(&self, role: Role) -> Result<&Taken, Failure> {
@@ -246,6 +276,7 @@ pub(super) struct Loaded {
     pub(super) config: Config,
     pub(super) tls: Arc<Plane>,
     pub(super) clients: Arc<Clients>,
+    pub(super) keygen: Option<Settings>,
 }
 
 fn named(config: &Config) -> impl Iterator<Item = (Role, &Path)> {
@@ -256,7 +287,9 @@ fn named(config: &Config) -> impl Iterator<Item = (Role, &Path)> {
         (Role::ClientCa, tls.client_ca.as_path()),
         (Role::Clients, config.clients.as_path()),
     ];
-    always.into_iter().chain(tls.crl.as_deref().map(|crl| (Role::Crl, crl)))
+    let token = config.copr_keygen.as_ref().and_then(|keygen| keygen.token_file.as_deref());
+    let may_be = [(Role::Crl, tls.crl.as_deref()), (Role::KeygenToken, token)];
+    always.into_iter().chain(may_be.into_iter().filter_map(|(role, path)| Some((role, path?))))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit};
+use sealwright_server::keygen::{self, Keygen};
 use sealwright_server::metrics::{Process, listener};
 use sealwright_server::{Front, Limits, Readiness, Service, obs};
 use tokio::sync::watch;
@@ -81,8 +82,9 @@ impl Start {
     fn run(self) -> Result<Exit, Failure> {
         let config = &self.loaded.config;
         listeners::make_directory(&config.store, 0o700, None)?;
-        let obs_connections = config.obs.as_ref().map_or(0, |obs| obs.connections);
-        let limits = fitting(&config.limits, obs_connections.into());
+        let of_keygen = config.copr_keygen.as_ref().map_or(0, |_| keygen::CONNECTIONS_MAX);
+        let of_obs = config.obs.as_ref().map_or(0, |obs| obs.connections);
+        let limits = fitting(&config.limits, u64::from(of_keygen).saturating_add(of_obs.into()));
         let readable = match &self.origin {
             Origin::Supervisor(_) => Vec::new(),
             Origin::Disk(_) => self.files.directories(),
@@ -132,8 +134,15 @@ impl Start {
         for socket in listeners.take_tcp(Name::Metrics) {
             observing.spawn(listener::serve(socket, Arc::clone(&observed)));
         }
+        let keygen = loaded.keygen.clone().map(|settings| Keygen::new(&service, settings));
+        if let Some(keygen) = &keygen {
+            for socket in listeners.take_tcp(Name::Keygen) {
+                let keygen = keygen.clone();
+                serving.spawn(async move { keygen.serve(socket).await });
+            }
+        }
         let mut running =
-            Running { service, obs, notify, loaded, is_told: false, complaint: Complaint::default() };
+            Running { service, obs, keygen, notify, loaded, is_told: false, complaint: Complaint::default() };
         running.until_stopped(&mut signals, &origin, &mut serving).await
     }
 }
@@ -142,6 +151,7 @@ impl Start {
 struct Running {
     service: Service,
     obs: Option<obs::Gateway>,
+    keygen: Option<Keygen>,
     notify: Notify,
     loaded: Loaded,
     /// Whether READY was said.
@@ -249,6 +259,9 @@ impl Running {
             tracing::warn!("[limits] were changed: they take effect when the server is started again");
         }
         self.service.reload(Arc::clone(&loaded.tls), Arc::clone(&loaded.clients));
+        if let (Some(keygen), Some(settings)) = (&self.keygen, &loaded.keygen) {
+            keygen.reload(settings.clone());
+        }
         if let (Some(gateway), Some(settings)) = (&self.obs, &loaded.config.obs) {
             gateway.reload(settings);
         }
@@ -277,8 +290,14 @@ impl Running {
         if end == End::AtOnce {
             return Exit::Failed;
         }
+        let time = self.loaded.config.limits.drain();
+        let keygen = async {
+            if let Some(keygen) = &self.keygen {
+                keygen.drain(time).await;
+            }
+        };
         tokio::select! {
-            cut = self.service.drain(self.loaded.config.limits.drain()) => {
+            (cut, ()) = async { tokio::join!(self.service.drain(time), keygen) } => {
                 tracing::info!(connections_cut = cut, "stopped");
                 Exit::Done
             }
@@ -351,10 +370,11 @@ impl Watched {
     }
 }
 
-/// As many descriptors as the limits of connections need, those of obs-sign's protocol beside them, as far as this process may; and the limits that fit those.
-fn fitting(limits: &Limits, obs_connections: u64) -> Limits {
+/// As many descriptors as the limits of connections need, those of other listeners beside them, as far as this process may;
+/// and the limits that fit those.
+fn fitting(limits: &Limits, beside: u64) -> Limits {
     let connections = limits.sockets();
-    let more = DESCRIPTORS_MORE.saturating_add(obs_connections);
+    let more = DESCRIPTORS_MORE.saturating_add(beside);
     let open_files = raise_descriptors(connections.saturating_add(more));
     let part = open_files.checked_div(DESCRIPTORS_MORE_PART).unwrap_or_default();
     let room = open_files.saturating_sub(more.min(part));

@@ -21,6 +21,8 @@ pub(super) enum Name {
     Obs,
     ObsTls,
     Signer,
+    /// Never of a service manager: who may be reached from where is checked with the address that is bound.
+    Keygen,
 }
 
 impl Name {
@@ -106,7 +108,9 @@ impl Listeners {
 fn fits(name: Name, descriptor: &OwnedFd) -> bool {
     use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
     let families: &[AddressFamily] = match name {
-        Name::Grpc | Name::Metrics | Name::Obs | Name::ObsTls => &[AddressFamily::INET, AddressFamily::INET6],
+        Name::Grpc | Name::Metrics | Name::Obs | Name::ObsTls | Name::Keygen => {
+            &[AddressFamily::INET, AddressFamily::INET6]
+        }
         Name::Signer => &[AddressFamily::UNIX],
     };
     socket_domain(descriptor).is_ok_and(|family| families.contains(&family))

@@ -28,17 +28,20 @@ const ADDRESS_LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(super) fn bind_missing(config: &Config, listeners: &mut Listeners) -> Result<(), Failure> {
     if !listeners.has(Name::Grpc) {
         for address in &config.addresses {
-            listeners.add(Name::Grpc, bind(*address)?.into());
+            listeners.add(Name::Grpc, bind(*address, "[listen]")?.into());
         }
     }
     if let Some(address) = config.metrics.filter(|_| !listeners.has(Name::Metrics)) {
-        listeners.add(Name::Metrics, bind(address)?.into());
+        listeners.add(Name::Metrics, bind(address, "[listen]")?.into());
+    }
+    for address in config.copr_keygen.iter().flat_map(|keygen| &keygen.addresses) {
+        listeners.add(Name::Keygen, bind(*address, "[copr_keygen]")?.into());
     }
     if let Some(obs) = &config.obs {
         for (name, addresses) in [(Name::Obs, &obs.listen), (Name::ObsTls, &obs.listen_tls)] {
             if !listeners.has(name) {
                 for address in addresses {
-                    listeners.add(name, bind(*address)?.into());
+                    listeners.add(name, bind(*address, "[obs]")?.into());
                 }
             }
         }
@@ -49,7 +52,7 @@ pub(super) fn bind_missing(config: &Config, listeners: &mut Listeners) -> Result
     Err(Failure::failed("[listen] address names no address", "Set for example address = [\"[::]:7443\"]."))
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+fn bind(address: SocketAddr, table: &str) -> Result<TcpListener, Failure> {
     let deadline = Instant::now().checked_add(ADDRESS_WAIT_MAX);
     loop {
         match TcpListener::bind(address) {
@@ -65,7 +68,9 @@ fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
             Err(error) => {
                 return Err(Failure::failed(
                     format!("cannot listen on {address}: {error}"),
-                    "Choose another address in [listen], or end what uses this one (ss -ltnp shows it).",
+                    format!(
+                        "Choose another address in {table}, or end what uses this one (ss -ltnp shows it)."
+                    ),
                 ));
             }
         }

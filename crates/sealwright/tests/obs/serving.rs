@@ -23,6 +23,9 @@ pub(crate) const KEYS: [(&str, &str); 3] = [
 /// How a key is imported for this protocol, SHA-1 too.
 pub(crate) const SEALED: [&str; 2] = ["--obs-digest=sha1", "--obs-digest-on-primary"];
 
+/// The same for a key that opens project keys.
+const WITH_PROJECT_KEYS: [&str; 3] = [SEALED[0], SEALED[1], "--obs-project-keys"];
+
 pub(crate) struct Obs {
     pub(crate) server: Server,
     pub(crate) port: u16,
@@ -38,7 +41,10 @@ impl Obs {
         );
         append(&server, "server.toml", &obs);
         let keys: Vec<_> = KEYS.iter().map(|(name, _)| format!("{name:?}")).collect();
-        let copr = format!("\n[[client]]\nname = \"copr\"\nkeys = [{}]\nobs = [\"sign\"]\n", keys.join(", "));
+        let copr = format!(
+            "\n[[client]]\nname = \"copr\"\nkeys = [{}]\nobs = [\"keygen\", \"sign\"]\n",
+            keys.join(", ")
+        );
         append(&server, "clients.toml", &copr);
         Self { server, port }
     }
@@ -49,7 +55,8 @@ impl Obs {
         obs.server.start();
         for key in keys {
             let (name, file) = KEYS[*key];
-            obs.import(name, file, &SEALED);
+            let sealed = if name == RSA2048 { &WITH_PROJECT_KEYS[..] } else { &SEALED };
+            obs.import(name, file, sealed);
         }
         obs
     }

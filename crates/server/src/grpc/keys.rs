@@ -17,9 +17,10 @@ use tonic::{Request, Response, Status};
 use tracing::Instrument as _;
 
 use crate::authn::Caller;
+use crate::keys::{self, Wait};
 use crate::metrics::KeyCall;
 use crate::policy::{Administrator, Principal, administer};
-use crate::{Front, Inner, keys};
+use crate::{Front, Inner};
 
 /// Of a name or fingerprint in a log line; none that is a name is longer.
 const NAME_CHARS_MAX: usize = 255;
@@ -99,7 +100,8 @@ impl Keys for Service {
         let work = async {
             let administrator = call.administrator()?;
             let create = CreateKey::parse(request.into_inner())?;
-            keys::create(call.front(), administrator, create).await.map(made_to_wire)
+            let may = administrator.may_create(create);
+            keys::create(call.front(), may, Wait::AtOnce).await.map(made_to_wire)
         };
         call.answer(work).await
     }

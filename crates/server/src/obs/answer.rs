@@ -10,7 +10,7 @@ use sealwright_obs::{Command, DigestArgument, Form, Refusal, Reply, Request, Ver
 use sealwright_proto::names::{KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
 
-use super::{Inner, sign};
+use super::{Inner, project, sign};
 use crate::authn::Caller;
 use crate::keys;
 use crate::policy::{self, ObsGrant, Principal};
@@ -50,6 +50,21 @@ pub(super) enum No {
         count: usize,
         /// The limit.
         max: usize,
+    },
+    /// A project key in the form of `signd --gen-enckey`, whose key encrypting keys are not here.
+    #[error("project keys under a wrapping key are not served here; make one anew with keygen")]
+    WrappedKey,
+    /// A type of key that the protocol knows and that is not made.
+    #[error("type {name} is not made here")]
+    NewKey {
+        /// In the request.
+        name: String,
+    },
+    /// A part of a user id that could mean something else in it.
+    #[error("bad {what}")]
+    Name {
+        /// `real name` or `email`.
+        what: &'static str,
     },
     /// There is no room for such a key in the protocol.
     #[error("key {name} is no key of OpenPGP version 4, and this protocol knows no other")]
@@ -105,8 +120,8 @@ async fn results(
         Command::Ping => Ok(Reply::ok::<&[u8]>(request.form(), &[])?),
         Command::Pubkey => asked.public_key().await,
         Command::Sign { digests } => asked.sign(&key, &digests).await,
-        Command::Privsign { .. } => Err(Refusal::NotServed { command: "privsign" }.into()),
-        Command::Keygen(_) => Err(Refusal::NotServed { command: "keygen" }.into()),
+        Command::Privsign { key, digests } => project::sign(&asked, &key, &digests).await,
+        Command::Keygen(keygen) => project::make(&asked, &keygen).await,
         Command::Privtotp { .. } => Err(Refusal::NotServed { command: "privtotp" }.into()),
     }
 }
@@ -148,15 +163,15 @@ impl Asked<'_> {
             return Err(No::KeyVersion { name: key.facts.name.clone() });
         };
         if !self.principal.may_over_obs(ObsGrant::Sign) {
-            return Err(No::NotGranted { client: self.principal.name().to_owned(), what: "signing" });
+            return Err(self.not_granted("signing"));
         }
         Reply::would_fit(self.form, digests.len(), version_3_len_max(algorithm, number_bytes))?;
-        let to_sign: Vec<_> = digests.iter().filter(|digest| !digest.is_probe()).collect();
+        let to_sign: Vec<_> = digests.iter().filter(|digest| !digest.is_probe()).cloned().collect();
         let mut signed = if to_sign.is_empty() {
             Vec::new()
         } else {
             self.pace(to_sign.len()).await?;
-            sign::digests(self, &to_sign).await?
+            sign::digests(self, &to_sign, None).await?
         }
         .into_iter();
         let packets = digests.iter().map(|digest| {
@@ -170,7 +185,7 @@ impl Asked<'_> {
     }
 
     /// Waits until the client may have so many digests signed.
-    async fn pace(&self, digests: usize) -> Result<(), No> {
+    pub(super) async fn pace(&self, digests: usize) -> Result<(), No> {
         let per_s = self.inner.rules.load().digests_per_s;
         let wait = self.inner.rate.wait(self.principal.name(), digests, per_s, Instant::now());
         let wait = wait.ok_or(No::Rate { per_s })?;
@@ -178,6 +193,10 @@ impl Asked<'_> {
             tokio::time::sleep(wait).await;
         }
         Ok(())
+    }
+
+    pub(super) fn not_granted(&self, what: &'static str) -> No {
+        No::NotGranted { client: self.principal.name().to_owned(), what }
     }
 
     /// The same words whether there is no such key, or none for this client.
@@ -197,7 +216,7 @@ fn algorithm(key: KeyAlgorithm) -> (packet::KeyAlgorithm, usize) {
     }
 }
 
-fn internal(what: &impl core::fmt::Display) -> Fault {
+pub(super) fn internal(what: &impl core::fmt::Display) -> Fault {
     Fault::new(Code::Internal, what.to_string())
 }
 
@@ -212,6 +231,9 @@ fn refused(inner: &Inner, no: &No) {
         | No::NotGranted { .. }
         | No::Rate { .. }
         | No::Digests { .. }
+        | No::WrappedKey
+        | No::NewKey { .. }
+        | No::Name { .. }
         | No::KeyVersion { .. } => {
             let (span, reason) = (tracing::Span::current(), no.to_string());
             front.notices.refused(move |left_out| {

@@ -1,5 +1,7 @@
 //! Digests on THE way of every signature (`crate::sign`): one group, one decision, a log entry each.
 
+use std::sync::Arc;
+
 use sealwright_crypto::bare::{AnyDigest, Bare};
 use sealwright_crypto::openpgp::signature::DataKind;
 use sealwright_crypto::tbs::ToBeSigned;
@@ -14,12 +16,24 @@ use uuid::Uuid;
 use super::answer::{Asked, No};
 use crate::sign::{self, Course, Gone};
 
-/// The signature packets, in the order of the digests: all of them, or why there is none.
-pub(super) async fn digests(asked: &Asked<'_>, digests: &[&DigestArgument]) -> Result<Vec<Vec<u8>>, No> {
+/// The signature packets, in the order of the digests: all of them, or why there is none. By the key of the request, or by
+/// a project key that is encrypted to it.
+pub(super) async fn digests(
+    asked: &Asked<'_>,
+    digests: &[DigestArgument],
+    project_key: Option<&Arc<[u8]>>,
+) -> Result<Vec<Vec<u8>>, No> {
     if digests.len() > ITEMS_PER_GROUP_MAX {
         return Err(No::Digests { count: digests.len(), max: ITEMS_PER_GROUP_MAX });
     }
-    let items = digests.iter().map(|digest| bare(digest)).collect::<Result<_, _>>().map_err(No::Fault)?;
+    let items = digests.iter().map(|digest| {
+        let bare = bare(digest)?;
+        Ok(project_key.map_or_else(
+            || ToBeSigned::bare(bare),
+            |project_key| ToBeSigned::by_project_key(bare, Arc::clone(project_key)),
+        ))
+    });
+    let items = items.collect::<Result<_, _>>().map_err(No::Fault)?;
     let request_id = RequestId::parse(Uuid::now_v7().as_bytes()).map_err(No::Fault)?;
     let group = Group {
         request_id,
@@ -40,12 +54,12 @@ pub(super) async fn digests(asked: &Asked<'_>, digests: &[&DigestArgument]) -> R
     outcomes.into_iter().map(|outcome| outcome.map(|signed| signed.packet).map_err(fault)).collect()
 }
 
-fn bare(digest: &DigestArgument) -> Result<ToBeSigned, Fault> {
+fn bare(digest: &DigestArgument) -> Result<Bare, Fault> {
     let malformed = |error| Fault::new(Code::Internal, format!("a digest that was checked is none: {error}"));
     let any = AnyDigest::from_parts(digest.hash().openpgp_id(), digest.digest()).map_err(malformed)?;
     let kind = match digest.class() {
         Class::Binary => DataKind::Binary,
         Class::Text => DataKind::Text,
     };
-    Ok(ToBeSigned::bare(Bare::new(any, kind, digest.created()).map_err(malformed)?))
+    Bare::new(any, kind, digest.created()).map_err(malformed)
 }

@@ -196,6 +196,9 @@ const ANY_ARGUMENTS: &[i64] = &[
 
 fn needed(openings: Openings<'_>) -> Result<Rules, seccompiler::Error> {
     let mut rules: Rules = ANY_ARGUMENTS.iter().map(|number| (*number, Vec::new())).collect();
+    // Threads that stand back for others, each by itself: of another process, or of a user, is nobody's business.
+    let own = vec![equal(0, PRIO_PROCESS)?, equal(1, 0)?];
+    rules.insert(libc::SYS_setpriority, vec![SeccompRule::new(own)?]);
     let mut only = |number: i64, condition: SeccompCondition| {
         rules.insert(number, vec![SeccompRule::new(vec![condition])?]);
         Ok::<_, seccompiler::Error>(())
@@ -223,6 +226,9 @@ fn needed(openings: Openings<'_>) -> Result<Rules, seccompiler::Error> {
     }
     Ok(rules)
 }
+
+/// `PRIO_PROCESS` of setpriority(2); the type of the constant in libc differs between C libraries.
+const PRIO_PROCESS: i32 = 0;
 
 fn masked(argument: u8, mask: i32, value: i32) -> Result<SeccompCondition, seccompiler::Error> {
     let operator = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));

@@ -346,6 +346,25 @@ mod tests {
         assert!(Session::parse(&[2, 0, 0]).is_none());
     }
 
+    /// Whoever has the public key writes what is inside.
+    #[test]
+    fn what_is_inside_may_be_anything() {
+        let key = crate::packets::write(Tag::SecretKey, &[4; 300]).unwrap();
+        let literal = [&[b'b', 3, b'k', b'e', b'y', 0, 0, 0, 0][..], &key].concat();
+        let literal = crate::packets::write(Tag::LiteralData, &literal).unwrap();
+        let all = crate::packets::write(Tag::CompressedData, &[&[0][..], &literal].concat()).unwrap();
+        assert_eq!(secret_key(&all).unwrap().as_slice(), [4; 300]);
+        for at in 0..all.len() {
+            assert!(secret_key(&all[..at]).is_none(), "{at}");
+            for bit in 0..8 {
+                let mut changed = all.clone();
+                changed[at] ^= 1 << bit;
+                // Some are keys still; none is longer than all, and none a panic.
+                assert!(secret_key(&changed).is_none_or(|body| body.len() <= all.len()), "{at} {bit}");
+            }
+        }
+    }
+
     #[test]
     fn packets_that_hide_each_other_without_end_are_not_followed() {
         let mut nested = vec![0xc5, 1, 4];

@@ -41,6 +41,8 @@ pub(crate) const TRIALS: &[(&str, Expected)] = &[
     ("own-files", Expected::Succeeds),
     ("threads", Expected::Succeeds),
     ("time-and-chance", Expected::Succeeds),
+    ("own-thread-steps-back", Expected::Succeeds),
+    ("named-process-steps-back", Expected::Refused),
 ];
 
 /// Ends the process with what came of it.
@@ -85,6 +87,15 @@ fn attempt(trial: &str, directory: &Path) -> io::Result<()> {
             assert!(std::time::SystemTime::now().elapsed().is_ok());
             rustix::rand::getrandom(&mut [0_u8; 8][..], rustix::rand::GetRandomFlags::empty())?;
             Ok(())
+        }
+        "own-thread-steps-back" => {
+            rustix::process::setpriority_process(None, 19)?;
+            Ok(())
+        }
+        // Which could be any other.
+        "named-process-steps-back" => {
+            let me = rustix::process::getpid();
+            rustix::process::setpriority_process(Some(me), 19).map_err(io::Error::from)
         }
         other => panic!("no trial {other}"),
     }

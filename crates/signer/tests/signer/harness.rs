@@ -143,7 +143,7 @@ impl Signer {
         spec: KeySpec,
         usages: Vec<Usage>,
     ) -> Result<KeyMaterial, Fault> {
-        let create = SignerCreate { key_id: key_id(id), spec, usages };
+        let create = SignerCreate { key_id: key_id(id), spec, usages, may_wait: false };
         self.ask_for_key(Asked::Create(create.into_wire()))
     }
 

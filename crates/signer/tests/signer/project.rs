@@ -15,6 +15,9 @@ use sealwright_proto::signer_v1::from_signer::Response;
 use sealwright_proto::signer_v1::to_signer::Request as Asked;
 use sealwright_proto::status::{Code, Fault};
 
+use sealwright_testkit::fixtures;
+use sealwright_testkit::tools::Gpg;
+
 use crate::bare::{hex, import, obs};
 use crate::harness::{NOW, Signer, sealed, spec};
 
@@ -147,4 +150,36 @@ fn a_project_key_that_was_made_signs() {
     signer.set_clock(NOW - 86_400);
     assert_eq!(make(&mut signer, &key, KeyAlgorithm::Ed25519).unwrap_err().code, Code::ClockBehind);
     signer.stop().unwrap();
+}
+
+/// `signd` would hand it to gpg.
+#[test]
+fn gpg_opens_what_is_made_and_finds_both_certifications_right() {
+    let mut signer = Signer::start();
+    let key = import(&mut signer, 1, "rsa2048", &ALL, true).unwrap();
+    let made = make(&mut signer, &sealed(1, &key), KeyAlgorithm::Rsa(2048)).unwrap();
+    signer.stop().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (message, certificate) = (folder.path().join("message"), folder.path().join("certificate"));
+    std::fs::write(&message, &made.encrypted).unwrap();
+    std::fs::write(&certificate, &made.certificate).unwrap();
+    let gpg = Gpg::new();
+    gpg.import(&fixtures::path("obs/keys/rsa2048.sec.asc"));
+    let run = |arguments: &[&str]| {
+        // An hour after it was made.
+        let output = gpg.command().args(["--faked-system-time", "20261130T150359"]).args(arguments).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    // A secret key packet of the present format: header, length of two bytes, and the public half of the certificate in front.
+    let secret = run(&["--decrypt", message.to_str().unwrap()]);
+    let public = Certificate::parse(&made.certificate).unwrap();
+    assert_eq!(secret[0], 0xc5);
+    assert_eq!(secret[3..3 + 269], made.certificate[3..3 + 269]);
+    run(&["--import", certificate.to_str().unwrap()]);
+    let checked = run(&["--check-sigs", "--with-colons", &public.fingerprint().to_string()]);
+    let checked = String::from_utf8(checked).unwrap();
+    let right = checked.lines().filter(|line| line.starts_with("sig:!:")).count();
+    assert_eq!(right, 2, "{checked}");
 }

@@ -17,7 +17,7 @@ use sealwright_client::strip::{Stripped, strip as strip_file};
 use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_formats::cleartext::CLEARTEXT_OUTPUT;
 use sealwright_formats::openpgp_detached::DETACHED_OUTPUT;
-use sealwright_formats::options::{FormatOptions, IfSigned, OptionSpec, SignOptions};
+use sealwright_formats::options::{FormatOptions, IfSigned, OptionSpec, Repeat, SignOptions};
 use sealwright_formats::rpm::RPM_SIGNATURE;
 
 use super::checksums::Checksums;
@@ -136,7 +136,14 @@ fn request(call: &Call<'_>, how: How, files: usize) -> Result<Request, Failure> 
     };
     let if_signed = if call.words.keep_signed { IfSigned::Skip } else { IfSigned::Replace };
     Ok(Request {
-        options: SignOptions { hash: call.hash, if_signed, format, ..SignOptions::default() },
+        // What was asked for is made, whatever is there.
+        options: SignOptions {
+            hash: call.hash,
+            if_signed,
+            repeat: Repeat::Force,
+            format,
+            ..SignOptions::default()
+        },
         format: Some(name),
         salt: false,
         effect: Effect::Write,
@@ -277,15 +284,14 @@ impl Printer {
 
     fn not_signed(&mut self, path: &Path, error: &Error) {
         self.failed = true;
-        match error {
-            Error::Stopped => self.stopped = true,
-            Error::NotApplied { source, .. } if !self.has_log => {
-                let what =
-                    format!("{}: signed, not applied: {}", shown(path), Failure::chain(source.as_ref()));
-                terminal::err(&terminal::safe(&what));
-                terminal::err(&format!("    {}", error.advice()));
-            }
-            other => failed(path, other),
+        if matches!(error, Error::Stopped) {
+            self.stopped = true;
+        } else if let (Error::NotApplied { source, .. }, false) = (error, self.has_log) {
+            let why = Failure::chain(source.as_ref());
+            terminal::err(&terminal::safe(&format!("{}: signed, not applied: {why}", shown(path))));
+            terminal::err(&format!("    {}", error.advice()));
+        } else {
+            failed(path, error);
         }
     }
 }

@@ -138,6 +138,11 @@ impl Words {
         Ok(parsed)
     }
 
+    /// Whether it makes signatures of files.
+    pub(super) const fn signs(&self) -> bool {
+        matches!(self.mode, Some(Mode::Sign(_)) | None)
+    }
+
     fn option(&mut self, word: &OsStr, rest: &mut impl Iterator<Item = OsString>) -> Result<(), Failure> {
         let name = word.to_string_lossy();
         let value = |rest: &mut dyn Iterator<Item = OsString>| {
