@@ -37,16 +37,22 @@ fn with_as_few_places_as_idle_connections_the_oldest_of_them_leaves() {
     obs.signs();
 }
 
+/// A request that waits for the signer, which stands still.
+fn begun(obs: &Obs) -> TcpStream {
+    let mut stream = TcpStream::connect(obs.address()).unwrap();
+    stream.write_all(&sign(RSA2048, 9).to_bytes()).unwrap();
+    let begun = "SELECT COUNT(*) FROM intents WHERE principal != '' AND outcome IS NULL";
+    obs.server.until("the intent is there", || obs.server.sql(begun) == ["1"]);
+    stream
+}
+
 /// A signer that does nothing any more, killed while a request is with it.
 #[test]
 fn a_signer_that_is_killed_in_the_middle_gives_a_text_and_never_half_a_reply() {
     let obs = Obs::with("", &[0]);
     let signer = obs.server.child("signer");
     assert!(obs.server.signal(signer, "STOP"));
-    let mut stream = TcpStream::connect(obs.address()).unwrap();
-    stream.write_all(&sign(RSA2048, 9).to_bytes()).unwrap();
-    let begun = "SELECT COUNT(*) FROM intents WHERE principal != '' AND outcome IS NULL";
-    obs.server.until("the intent is there", || obs.server.sql(begun) == ["1"]);
+    let stream = begun(&obs);
     assert!(obs.server.signal(signer, "KILL"));
     let reply = rest(stream);
     // Its successor may have come in time.
@@ -63,7 +69,13 @@ fn a_signer_that_is_killed_in_the_middle_gives_a_text_and_never_half_a_reply() {
 fn the_end_of_the_server_answers_what_it_has_and_closes_what_is_idle() {
     let mut obs = Obs::with("", &[0]);
     let idle = TcpStream::connect(obs.address()).unwrap();
-    obs.signs();
-    assert!(obs.server.stop().success(), "{}", obs.server.log());
+    let signer = obs.server.child("signer");
+    assert!(obs.server.signal(signer, "STOP"));
+    let stream = begun(&obs);
+    assert!(obs.server.signal(obs.server.supervisor(), "TERM"));
     assert!(rest(idle).is_empty());
+    assert!(obs.server.signal(signer, "CONT"));
+    let reply = Reply::parse(&rest(stream)).unwrap();
+    assert_eq!(reply.results(Form::Old, 1).unwrap().len(), 1);
+    assert!(obs.server.ended().success(), "{}", obs.server.log());
 }
