@@ -28,6 +28,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('demo', 'demo', [CompletionResultType]::ParameterValue, 'Sign real packages in a fresh folder: shows the main job from start to end')
             [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Create, list, show, export, import and change keys')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Take over the keys of a Copr keygen host or of obs-sign''s signd')
             [CompletionResult]::new('sign', 'sign', [CompletionResultType]::ParameterValue, 'Sign files')
             [CompletionResult]::new('resign', 'resign', [CompletionResultType]::ParameterValue, 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back')
             [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
@@ -214,6 +215,70 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;key;help;help' {
+            break
+        }
+        'sealwright;import' {
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('copr-keygen', 'copr-keygen', [CompletionResultType]::ParameterValue, 'From the host of a Copr: each key that has a passphrase file, by the name of that file')
+            [CompletionResult]::new('obs-signd', 'obs-signd', [CompletionResultType]::ParameterValue, 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'sealwright;import;copr-keygen' {
+            [CompletionResult]::new('--gnupghome', '--gnupghome', [CompletionResultType]::ParameterName, 'The home of GnuPG; default: gnupg in the directory')
+            [CompletionResult]::new('--phrases', '--phrases', [CompletionResultType]::ParameterName, 'The folder with one passphrase file a key; default: phrases in the directory')
+            [CompletionResult]::new('--gpg', '--gpg', [CompletionResultType]::ParameterName, 'The gpg to ask, of GnuPG 2')
+            [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Keys in hand at once')
+            [CompletionResult]::new('--jobs', '--jobs', [CompletionResultType]::ParameterName, 'Keys in hand at once')
+            [CompletionResult]::new('--obs-digest', '--obs-digest', [CompletionResultType]::ParameterName, 'Let it also sign digests that clients finished, as obs-sign''s protocol sends them; =sha1 allows digests of SHA-1 too. It is full power over what the key can do, since nobody sees what a digest says; it is sealed with the key, and cannot be added later')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Say what would be done; ask the server only what is there, export and import nothing')
+            [CompletionResult]::new('--obs-digest-on-primary', '--obs-digest-on-primary', [CompletionResultType]::ParameterName, 'Let a primary key sign them, not a subkey: every client that may have a digest signed can then certify user ids and bind subkeys of its own. For keys whose verifiers know no subkeys')
+            [CompletionResult]::new('--obs-project-keys', '--obs-project-keys', [CompletionResultType]::ParameterName, 'Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the client''s choice. For RSA keys')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;import;obs-signd' {
+            [CompletionResult]::new('--sign-conf', '--sign-conf', [CompletionResultType]::ParameterName, 'The sign.conf of that signd')
+            [CompletionResult]::new('--gnupghome', '--gnupghome', [CompletionResultType]::ParameterName, 'The home of GnuPG; default: what sign.conf says, else what its gpg takes by itself')
+            [CompletionResult]::new('--gpg', '--gpg', [CompletionResultType]::ParameterName, 'The gpg to ask, of GnuPG 2; default: what sign.conf says, else gpg')
+            [CompletionResult]::new('-j', '-j', [CompletionResultType]::ParameterName, 'Keys in hand at once')
+            [CompletionResult]::new('--jobs', '--jobs', [CompletionResultType]::ParameterName, 'Keys in hand at once')
+            [CompletionResult]::new('--obs-digest', '--obs-digest', [CompletionResultType]::ParameterName, 'Let it also sign digests that clients finished, as obs-sign''s protocol sends them; =sha1 allows digests of SHA-1 too. It is full power over what the key can do, since nobody sees what a digest says; it is sealed with the key, and cannot be added later')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Say what would be done; ask the server only what is there, export and import nothing')
+            [CompletionResult]::new('--obs-digest-on-primary', '--obs-digest-on-primary', [CompletionResultType]::ParameterName, 'Let a primary key sign them, not a subkey: every client that may have a digest signed can then certify user ids and bind subkeys of its own. For keys whose verifiers know no subkeys')
+            [CompletionResult]::new('--obs-project-keys', '--obs-project-keys', [CompletionResultType]::ParameterName, 'Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the client''s choice. For RSA keys')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;import;help' {
+            [CompletionResult]::new('copr-keygen', 'copr-keygen', [CompletionResultType]::ParameterValue, 'From the host of a Copr: each key that has a passphrase file, by the name of that file')
+            [CompletionResult]::new('obs-signd', 'obs-signd', [CompletionResultType]::ParameterValue, 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'sealwright;import;help;copr-keygen' {
+            break
+        }
+        'sealwright;import;help;obs-signd' {
+            break
+        }
+        'sealwright;import;help;help' {
             break
         }
         'sealwright;sign' {
@@ -418,6 +483,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
         'sealwright;help' {
             [CompletionResult]::new('demo', 'demo', [CompletionResultType]::ParameterValue, 'Sign real packages in a fresh folder: shows the main job from start to end')
             [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Create, list, show, export, import and change keys')
+            [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Take over the keys of a Copr keygen host or of obs-sign''s signd')
             [CompletionResult]::new('sign', 'sign', [CompletionResultType]::ParameterValue, 'Sign files')
             [CompletionResult]::new('resign', 'resign', [CompletionResultType]::ParameterValue, 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back')
             [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
@@ -470,6 +536,17 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;help;key;enable' {
+            break
+        }
+        'sealwright;help;import' {
+            [CompletionResult]::new('copr-keygen', 'copr-keygen', [CompletionResultType]::ParameterValue, 'From the host of a Copr: each key that has a passphrase file, by the name of that file')
+            [CompletionResult]::new('obs-signd', 'obs-signd', [CompletionResultType]::ParameterValue, 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says')
+            break
+        }
+        'sealwright;help;import;copr-keygen' {
+            break
+        }
+        'sealwright;help;import;obs-signd' {
             break
         }
         'sealwright;help;sign' {

@@ -28,6 +28,9 @@ _sealwright() {
             sealwright,help)
                 cmd="sealwright__subcmd__help"
                 ;;
+            sealwright,import)
+                cmd="sealwright__subcmd__import"
+                ;;
             sealwright,init)
                 cmd="sealwright__subcmd__init"
                 ;;
@@ -76,6 +79,9 @@ _sealwright() {
             sealwright__subcmd__help,help)
                 cmd="sealwright__subcmd__help__subcmd__help"
                 ;;
+            sealwright__subcmd__help,import)
+                cmd="sealwright__subcmd__help__subcmd__import"
+                ;;
             sealwright__subcmd__help,init)
                 cmd="sealwright__subcmd__help__subcmd__init"
                 ;;
@@ -112,6 +118,12 @@ _sealwright() {
             sealwright__subcmd__help,verify)
                 cmd="sealwright__subcmd__help__subcmd__verify"
                 ;;
+            sealwright__subcmd__help__subcmd__import,copr-keygen)
+                cmd="sealwright__subcmd__help__subcmd__import__subcmd__copr__subcmd__keygen"
+                ;;
+            sealwright__subcmd__help__subcmd__import,obs-signd)
+                cmd="sealwright__subcmd__help__subcmd__import__subcmd__obs__subcmd__signd"
+                ;;
             sealwright__subcmd__help__subcmd__key,create)
                 cmd="sealwright__subcmd__help__subcmd__key__subcmd__create"
                 ;;
@@ -135,6 +147,24 @@ _sealwright() {
                 ;;
             sealwright__subcmd__help__subcmd__key,show)
                 cmd="sealwright__subcmd__help__subcmd__key__subcmd__show"
+                ;;
+            sealwright__subcmd__import,copr-keygen)
+                cmd="sealwright__subcmd__import__subcmd__copr__subcmd__keygen"
+                ;;
+            sealwright__subcmd__import,help)
+                cmd="sealwright__subcmd__import__subcmd__help"
+                ;;
+            sealwright__subcmd__import,obs-signd)
+                cmd="sealwright__subcmd__import__subcmd__obs__subcmd__signd"
+                ;;
+            sealwright__subcmd__import__subcmd__help,copr-keygen)
+                cmd="sealwright__subcmd__import__subcmd__help__subcmd__copr__subcmd__keygen"
+                ;;
+            sealwright__subcmd__import__subcmd__help,help)
+                cmd="sealwright__subcmd__import__subcmd__help__subcmd__help"
+                ;;
+            sealwright__subcmd__import__subcmd__help,obs-signd)
+                cmd="sealwright__subcmd__import__subcmd__help__subcmd__obs__subcmd__signd"
                 ;;
             sealwright__subcmd__key,create)
                 cmd="sealwright__subcmd__key__subcmd__create"
@@ -197,7 +227,7 @@ _sealwright() {
 
     case "${cmd}" in
         sealwright)
-            opts="-h -V --json --help --version demo key sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
+            opts="-h -V --json --help --version demo key import sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -277,7 +307,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help)
-            opts="demo key sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
+            opts="demo key import sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -335,6 +365,48 @@ _sealwright() {
         sealwright__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__import)
+            opts="copr-keygen obs-signd"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__import__subcmd__copr__subcmd__keygen)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__import__subcmd__obs__subcmd__signd)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -619,6 +691,168 @@ _sealwright() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import)
+            opts="-h -V --json --help --version copr-keygen obs-signd help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__copr__subcmd__keygen)
+            opts="-j -h -V --gnupghome --phrases --gpg --dry-run --jobs --obs-digest --obs-digest-on-primary --obs-project-keys --server --config --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gnupghome)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --phrases)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gpg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --obs-digest)
+                    COMPREPLY=($(compgen -W "sha2 sha1" -- "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__help)
+            opts="copr-keygen obs-signd help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__help__subcmd__copr__subcmd__keygen)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__help__subcmd__obs__subcmd__signd)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__import__subcmd__obs__subcmd__signd)
+            opts="-j -h -V --sign-conf --gnupghome --gpg --dry-run --jobs --obs-digest --obs-digest-on-primary --obs-project-keys --server --config --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --sign-conf)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gnupghome)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gpg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -j)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --obs-digest)
+                    COMPREPLY=($(compgen -W "sha2 sha1" -- "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -25,6 +25,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --version 'Print version'
             cand demo 'Sign real packages in a fresh folder: shows the main job from start to end'
             cand key 'Create, list, show, export, import and change keys'
+            cand import 'Take over the keys of a Copr keygen host or of obs-sign''s signd'
             cand sign 'Sign files'
             cand resign 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back'
             cand verify 'Check signatures and digests of files'
@@ -191,6 +192,63 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;key;help;enable'= {
         }
         &'sealwright;key;help;help'= {
+        }
+        &'sealwright;import'= {
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand copr-keygen 'From the host of a Copr: each key that has a passphrase file, by the name of that file'
+            cand obs-signd 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'sealwright;import;copr-keygen'= {
+            cand --gnupghome 'The home of GnuPG; default: gnupg in the directory'
+            cand --phrases 'The folder with one passphrase file a key; default: phrases in the directory'
+            cand --gpg 'The gpg to ask, of GnuPG 2'
+            cand -j 'Keys in hand at once'
+            cand --jobs 'Keys in hand at once'
+            cand --obs-digest 'Let it also sign digests that clients finished, as obs-sign''s protocol sends them; =sha1 allows digests of SHA-1 too. It is full power over what the key can do, since nobody sees what a digest says; it is sealed with the key, and cannot be added later'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
+            cand --dry-run 'Say what would be done; ask the server only what is there, export and import nothing'
+            cand --obs-digest-on-primary 'Let a primary key sign them, not a subkey: every client that may have a digest signed can then certify user ids and bind subkeys of its own. For keys whose verifiers know no subkeys'
+            cand --obs-project-keys 'Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the client''s choice. For RSA keys'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;import;obs-signd'= {
+            cand --sign-conf 'The sign.conf of that signd'
+            cand --gnupghome 'The home of GnuPG; default: what sign.conf says, else what its gpg takes by itself'
+            cand --gpg 'The gpg to ask, of GnuPG 2; default: what sign.conf says, else gpg'
+            cand -j 'Keys in hand at once'
+            cand --jobs 'Keys in hand at once'
+            cand --obs-digest 'Let it also sign digests that clients finished, as obs-sign''s protocol sends them; =sha1 allows digests of SHA-1 too. It is full power over what the key can do, since nobody sees what a digest says; it is sealed with the key, and cannot be added later'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
+            cand --dry-run 'Say what would be done; ask the server only what is there, export and import nothing'
+            cand --obs-digest-on-primary 'Let a primary key sign them, not a subkey: every client that may have a digest signed can then certify user ids and bind subkeys of its own. For keys whose verifiers know no subkeys'
+            cand --obs-project-keys 'Let it open project keys, which clients keep encrypted to it, and sign with them; and make such keys, certifying user ids of the client''s choice. For RSA keys'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;import;help'= {
+            cand copr-keygen 'From the host of a Copr: each key that has a passphrase file, by the name of that file'
+            cand obs-signd 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'sealwright;import;help;copr-keygen'= {
+        }
+        &'sealwright;import;help;obs-signd'= {
+        }
+        &'sealwright;import;help;help'= {
         }
         &'sealwright;sign'= {
             cand --key 'Key to sign with: name, or fingerprint of the certificate or the signing subkey'
@@ -381,6 +439,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help'= {
             cand demo 'Sign real packages in a fresh folder: shows the main job from start to end'
             cand key 'Create, list, show, export, import and change keys'
+            cand import 'Take over the keys of a Copr keygen host or of obs-sign''s signd'
             cand sign 'Sign files'
             cand resign 'Sign every package of whole trees with a new key: can be stopped, goes on, and goes back'
             cand verify 'Check signatures and digests of files'
@@ -423,6 +482,14 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help;key;disable'= {
         }
         &'sealwright;help;key;enable'= {
+        }
+        &'sealwright;help;import'= {
+            cand copr-keygen 'From the host of a Copr: each key that has a passphrase file, by the name of that file'
+            cand obs-signd 'From a signd of obs-sign: keys, and as a text for server.toml what else its sign.conf says'
+        }
+        &'sealwright;help;import;copr-keygen'= {
+        }
+        &'sealwright;help;import;obs-signd'= {
         }
         &'sealwright;help;sign'= {
         }

@@ -5,6 +5,7 @@ mod advice;
 mod campaign;
 mod content;
 mod file;
+mod gnupg;
 mod reach;
 mod signd;
 
@@ -21,6 +22,7 @@ pub use sealwright_proto::status::{Blame, Code, Retry};
 pub use crate::error::campaign::CampaignFault;
 pub use crate::error::content::Content;
 pub use crate::error::file::{FileKind, Kept, NotInPlace};
+pub use crate::error::gnupg::GnupgFault;
 pub use crate::error::reach::{CredentialFault, Tried, Unreached};
 pub use crate::error::signd::SigndFault;
 
@@ -192,6 +194,9 @@ pub enum Error {
     /// A campaign cannot begin or go on.
     #[error(transparent)]
     Campaign(#[from] CampaignFault),
+    /// gpg, asked about a home of GnuPG.
+    #[error(transparent)]
+    Gnupg(#[from] GnupgFault),
     /// The disk gave back something else than what was written.
     #[error("read back from the disk, byte {offset} is not what was written")]
     ReadBack {
@@ -453,6 +458,7 @@ impl Error {
             | Self::Encrypt => Blame::Operator,
             Self::Missing
             | Self::Campaign(_)
+            | Self::Gnupg(_)
             | Self::DanglingLink { .. }
             | Self::NotAFile { .. }
             | Self::Locked

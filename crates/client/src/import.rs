@@ -29,6 +29,18 @@ pub struct Secret {
 }
 
 impl Secret {
+    /// As gpg gave it, for the default usage. The signer finds the key that can sign.
+    pub(crate) const fn new(key: Zeroizing<Vec<u8>>, passphrase: Zeroizing<Vec<u8>>) -> Self {
+        Self {
+            key,
+            passphrase,
+            subkey: String::new(),
+            usages: Vec::new(),
+            bare_digests_on_primary: false,
+            warnings: Vec::new(),
+        }
+    }
+
     /// What a user should know about the files it came from.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
@@ -68,18 +80,27 @@ pub fn read_secret(file: &Path, passphrase: Option<&Path>, subkey: Option<&str>)
     let passphrase = match passphrase {
         None => Zeroizing::new(Vec::new()),
         Some(path) => {
-            let limit = u64::try_from(limits::PASSPHRASE_BYTES_MAX).unwrap_or(u64::MAX);
-            let text = read_private(path, "the passphrase file", limit, &mut warnings)?;
-            let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let line = first_line(path, &mut warnings)?;
             if line.is_empty() {
                 return Err(Error::EmptyFile { path: path.to_owned(), what: "passphrase" });
             }
-            Zeroizing::new(line.to_vec())
+            line
         }
     };
-    let (subkey, usages) = (subkey.unwrap_or_default().to_owned(), vec![Usage::OpenPgp]);
-    Ok(Secret { key, passphrase, subkey, usages, bare_digests_on_primary: false, warnings })
+    let subkey = subkey.unwrap_or_default().to_owned();
+    Ok(Secret { subkey, warnings, ..Secret::new(key, passphrase) })
+}
+
+/// The first line of a passphrase file of signd; an empty one is for a key without a passphrase.
+pub(crate) fn read_phrase(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
+    first_line(path, &mut Vec::new())
+}
+
+fn first_line(path: &Path, warnings: &mut Vec<String>) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let limit = u64::try_from(limits::PASSPHRASE_BYTES_MAX).unwrap_or(u64::MAX);
+    let text = read_private(path, "the passphrase file", limit, warnings)?;
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(Zeroizing::new(line.strip_suffix(b"\r").unwrap_or(line).to_vec()))
 }
 
 fn read_private(

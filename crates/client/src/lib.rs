@@ -10,7 +10,7 @@
 //! a half-written file. A file's bytes never leave the machine: the state of a hash does.
 //!
 //! Reading order: [`source`], [`apply`], [`connection`], [`signd`], [`sign`], [`batch`], [`campaign`]; then [`verify`], [`strip`],
-//! [`inspect`], [`import`], [`trust`].
+//! [`inspect`], [`import`], [`migrate`], [`gnupg`], [`trust`].
 
 #![forbid(unsafe_code)]
 
@@ -21,10 +21,12 @@ mod committer;
 pub mod connection;
 mod detect;
 pub mod error;
+pub mod gnupg;
 pub mod import;
 pub mod inspect;
 mod lane;
 pub mod look;
+pub mod migrate;
 pub mod shown;
 pub mod sign;
 pub mod signd;

@@ -1,6 +1,7 @@
 //! The command line: the tree of commands, and which file carries each out.
 
 mod help;
+pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod obs_sign;
@@ -43,6 +44,9 @@ pub(crate) enum Command {
     Demo(demo::Args),
     /// Create, list, show, export, import and change keys.
     Key(keys::Args),
+    /// Take over the keys of a Copr keygen host or of obs-sign's signd.
+    #[command(after_long_help = help::IMPORT)]
+    Import(import::Args),
     /// Sign files.
     #[command(after_long_help = help::SIGN)]
     Sign(sign::Args),
@@ -112,6 +116,7 @@ impl Cli {
         match self.command {
             Command::Demo(args) => demo::run(args, context).await,
             Command::Key(args) => keys::run(args, context).await,
+            Command::Import(args) => import::run(args, context).await,
             Command::Sign(args) => sign::run(args, context).await,
             Command::Resign(args) => resign::run(args, context).await,
             Command::Verify(args) => verify::run(args, context).await,

@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Front(args) => serve::front(args),
         Command::Demo(_)
         | Command::Key(_)
+        | Command::Import(_)
         | Command::ObsSign(_)
         | Command::Sign(_)
         | Command::Resign(_)
@@ -135,6 +136,7 @@ const fn is_service(command: &Command) -> bool {
         Command::Front(_) | Command::Signer(_) | Command::TokenKeeper | Command::TokenWorker { .. } => true,
         Command::Demo(_)
         | Command::Key(_)
+        | Command::Import(_)
         | Command::ObsSign(_)
         | Command::Sign(_)
         | Command::Resign(_)
@@ -166,6 +168,7 @@ fn start_log(command: &Command) {
         Command::Front(_) => Process::Front,
         Command::Demo(_)
         | Command::Key(_)
+        | Command::Import(_)
         | Command::ObsSign(_)
         | Command::Sign(_)
         | Command::Resign(_)

@@ -52,6 +52,7 @@ impl Error {
             Self::StateDirectoryOpen { .. } => "Make it yours with mode 0700, or remove it if it is empty.",
             Self::Sync { .. } => SYNC,
             Self::Campaign(fault) => fault.advice(),
+            Self::Gnupg(fault) => fault.advice(),
             Self::ReadBack { .. } => "Check the disk. Fetch or rebuild the file, then sign it again.",
             Self::OutputIsSource { .. } => "Use another --output DIR, or none.",
             Self::OutputOccupied { .. } => OCCUPIED,

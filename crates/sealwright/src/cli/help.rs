@@ -176,6 +176,28 @@ EXAMPLES:
   sealwright resign --undo --journal FILE
         Put the old signatures back.";
 
+/// Of `import`.
+pub(crate) const IMPORT: &str = "\
+The passphrase files of the old service say which keys it serves, and by
+which names. gpg is asked for each of them; its secret goes through a
+pipe, encrypted to the signer, and never into a file. What is there
+already is left alone: the same command goes on where one ended.
+
+EXIT STATUS:
+  0  everything is there now, or would be (--dry-run)
+  1  something was not taken, each with its reason, or a signal came
+  2  wrong usage: nothing was attempted
+  3  no server was reached, or it gave no access: nothing was attempted
+
+EXAMPLES:
+  sealwright import copr-keygen /var/lib/copr-keygen --dry-run
+        What would be taken, and what not.
+  sealwright import copr-keygen /var/lib/copr-keygen \\
+      --obs-digest --obs-digest-on-primary
+        Keys that obs-sign's clients can go on to sign with.
+  sealwright import obs-signd --sign-conf /etc/sign.conf
+        Keys of a signd, and the text for [obs] of server.toml.";
+
 /// Of `verify`.
 pub(crate) const VERIFY: &str = "\
 A file is one of valid, unsigned, unknown-key, future, expired, weak,
@@ -204,7 +226,7 @@ mod tests {
 
     #[test]
     fn lines_fit_a_terminal_of_80_columns_beside_the_margins_of_man() {
-        for text in [STRIP, TOP, INIT, SIGN, RESIGN, VERIFY] {
+        for text in [STRIP, TOP, IMPORT, INIT, SIGN, RESIGN, VERIFY] {
             for line in text.lines() {
                 assert!(line.len() <= 73, "{line}");
             }

@@ -1,6 +1,6 @@
 //! `sealwright key ...`: the user's side of key administration.
 
-mod bare;
+pub(crate) mod bare;
 
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
