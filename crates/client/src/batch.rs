@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
@@ -40,9 +40,10 @@ pub fn hash_threads() -> usize {
     cores().saturating_mul(2).clamp(4, JOBS_MAX)
 }
 
-/// Processors that we may use.
+/// Processors that we may use. Asked once: it is a dozen files of control groups.
 pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
 /// Whether a stop was asked for: once, files for which a signature was asked are finished; twice, nothing is waited

@@ -14,7 +14,7 @@ use sealwright_crypto::openpgp::signature::DataKind;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_obs::hashed::HashedPart;
 use sealwright_obs::packet::SignaturePacket;
-use sealwright_obs::{Class, DigestArgument, Form, Hash, Reply, Request, packet};
+use sealwright_obs::{Class, DigestArgument, Hash, Reply, Request, packet};
 use sealwright_proto::convert::group::LoggedSignature;
 use tokio::sync::Semaphore;
 
@@ -200,7 +200,6 @@ impl KeyOfSignd {
         let arguments: Vec<DigestArgument> = asked.iter().map(|asked| asked.argument.clone()).collect();
         let request = Request::sign(&self.user, &arguments).map_err(wrong)?;
         let bytes = request.to_bytes().len();
-        debug_assert!(request.form() != Form::OldPing, "it has arguments");
         let results = self.signd.results(&request, asked.len()).await?;
         let signatures = asked.iter().zip(&results).map(|(asked, result)| {
             let packet = asked.part.transplant(asked.argument.digest(), result).map_err(wrong)?;

@@ -114,6 +114,19 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Ping,
+        Self::Pubkey,
+        Self::Sign,
+        Self::Privsign,
+        Self::Keygen,
+        Self::Privtotp,
+        Self::Certgen,
+        Self::Privileged,
+        Self::Unknown,
+    ];
+
     /// For log lines: the command's own name, and nothing of what came where it is unknown.
     #[must_use]
     pub const fn name(self) -> &'static str {

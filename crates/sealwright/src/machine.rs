@@ -18,6 +18,19 @@ const THREADS_MORE: usize = 4;
 /// # Errors
 /// Which, and what to do.
 pub(crate) fn check() -> Result<(), Failure> {
+    let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    check_with(workers.saturating_add(THREADS_MORE))
+}
+
+/// The same where one thread waits for all: it only needs others for what blocks.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn check_alone() -> Result<(), Failure> {
+    check_with(1)
+}
+
+fn check_with(threads_min: usize) -> Result<(), Failure> {
     if SystemTime::now().duration_since(UNIX_EPOCH).is_err() {
         return Err(Failure::failed(
             "the system clock is before 1970: no signature can have such a time",
@@ -32,7 +45,7 @@ pub(crate) fn check() -> Result<(), Failure> {
             "Raise the limit with ulimit -n.",
         ));
     }
-    threads(thread::available_parallelism().map_or(1, std::num::NonZero::get).saturating_add(THREADS_MORE))
+    threads(threads_min)
 }
 
 /// Has the kernel end this process at once when its parent ends, however that ends. For children that must not outlive

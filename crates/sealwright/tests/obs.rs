@@ -13,6 +13,8 @@
 mod bad_input;
 #[path = "obs/grants.rs"]
 mod grants;
+#[path = "obs/make.rs"]
+mod make;
 #[path = "obs/project_keys.rs"]
 mod project_keys;
 #[path = "obs/replay.rs"]

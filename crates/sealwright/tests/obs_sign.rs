@@ -10,10 +10,15 @@
     reason = "tests"
 )]
 
+#[path = "obs_sign/both_ends.rs"]
+mod both_ends;
 #[path = "obs_sign/copr.rs"]
 mod copr;
 #[path = "obs_sign/files.rs"]
 mod files;
+#[allow(dead_code, reason = "shared with the tests of the listener")]
+#[path = "obs/serving.rs"]
+mod serving;
 #[path = "obs_sign/signd.rs"]
 mod signd;
 #[path = "obs_sign/through_signd.rs"]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sealwright_crypto::algorithm::KeyAlgorithm;
+use sealwright_obs::Verb;
 use sealwright_proto::status::Code;
 
 pub mod listener;
@@ -287,6 +288,8 @@ pub struct Metrics {
     pub(crate) items: Outcomes,
     signatures: Labelled<{ SignedWith::ALL.len() }>,
     key_calls: [Outcomes; KeyCall::ALL.len()],
+    /// Requests by obs-sign's protocol, by command: those with results, and those that were refused.
+    obs: [(Counter, Counter); Verb::ALL.len()],
     /// From the arrival of a group to its answer.
     pub(crate) request_seconds: Histogram,
     /// Of that: until its batch left for the signer.
@@ -335,6 +338,7 @@ impl Metrics {
             items: Outcomes::new(),
             signatures: Labelled::new(),
             key_calls: [const { Outcomes::new() }; KeyCall::ALL.len()],
+            obs: [const { (Counter::new(), Counter::new()) }; Verb::ALL.len()],
             request_seconds: Histogram::new(),
             queue_seconds: Histogram::new(),
             signer_seconds: Histogram::new(),
@@ -367,6 +371,14 @@ impl Metrics {
         let place = KeyCall::ALL.iter().position(|known| *known == call);
         if let Some(outcomes) = place.and_then(|place| self.key_calls.get(place)) {
             outcomes.count(failure);
+        }
+    }
+
+    /// A request by obs-sign's protocol was answered; one that could not be read is of no known command.
+    pub(crate) fn obs(&self, verb: Verb, is_refused: bool) {
+        let place = Verb::ALL.iter().position(|known| *known == verb);
+        if let Some((answered, refused)) = place.and_then(|place| self.obs.get(place)) {
+            if is_refused { refused.increment() } else { answered.increment() }
         }
     }
 
@@ -411,6 +423,24 @@ mod tests {
             histogram.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
         assert_eq!(counts[..2], [2, 1]);
         assert_eq!((counts.iter().sum::<u64>(), *counts.last().unwrap()), (4, 1));
+    }
+
+    #[test]
+    fn every_command_of_obs_sign_has_two_counters_of_its_own() {
+        let metrics = Metrics::default();
+        for verb in Verb::ALL {
+            metrics.obs(verb, true);
+            metrics.obs(verb, false);
+            metrics.obs(verb, false);
+        }
+        for (answered, refused) in &metrics.obs {
+            assert_eq!((answered.value(), refused.value()), (2, 1));
+        }
+        let page = metrics.page(&Now::default());
+        assert!(
+            page.contains("sealwright_obs_requests_total{command=\"keygen\",outcome=\"refused\"} 1"),
+            "{page}"
+        );
     }
 
     #[test]

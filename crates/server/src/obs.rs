@@ -28,6 +28,7 @@ use crate::{Error, Front, Limits};
 
 mod answer;
 mod connection;
+mod make;
 mod project;
 mod rate;
 mod rules;
@@ -35,7 +36,7 @@ mod settings;
 mod sign;
 mod stream;
 
-pub use settings::{ALLOW_MAX, LISTENERS_MAX, Mistake, Settings};
+pub use settings::{ALLOW_MAX, LISTENERS_MAX, MakeOnPubkey, Mistake, Settings};
 
 use rules::Rules;
 

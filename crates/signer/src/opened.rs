@@ -67,8 +67,8 @@ impl OpenKey {
     }
 
     #[cfg(test)]
-    pub(crate) fn without_usages(self) -> Self {
-        Self { usages: Vec::new(), ..self }
+    pub(crate) fn with_usages(self, usages: &[Usage]) -> Self {
+        Self { usages: usages.to_vec(), ..self }
     }
 }
 

@@ -130,30 +130,30 @@ fn ways<'a>(bench: &Bench, server: &Server, set: &'a Set, folder: &Path, port: u
     // By the name by which Copr calls it.
     let sign = folder.join("sign");
     std::os::unix::fs::symlink(server.program(), &sign).map_err(Error::file(&sign))?;
-    let ours = calls(server.run(Path::new("sh")), &sign, USER, set);
+    let ours = calls(server.run(Path::new("sh")), &sign, None, USER, set);
     let mut ways = vec![way(OURS, ours, ROUNDS, &server.processes())];
     let (Some(program), Some(config)) = (&bench.obs_sign, &bench.peer.obs_config) else { return Ok(ways) };
     let own = folder.join("sign.conf");
     let text = format!("server: 127.0.0.1\nport: {port}\nuser: {USER}\nuse-unprivileged-ports: 1\n");
     fs::write(&own, text).map_err(Error::file(&own))?;
-    let with = |config: &Path| {
-        let mut command = Command::new("sh");
-        command.env("SIGN_CONF", config);
+    let calls_with = |config: &Path, user: &str| {
+        let mut command = calls(Command::new("sh"), program, Some(config), user, set);
+        command.env_remove("SIGN_CONF");
         command
     };
-    ways.push(way(THEIR_CLIENT, calls(with(&own), program, USER, set), ROUNDS, &server.processes()));
-    let theirs = calls(with(config), program, &user(config)?, set);
-    ways.push(way(THEIRS, theirs, SLOW_ROUNDS, &bench.peer.obs_server));
+    ways.push(way(THEIR_CLIENT, calls_with(&own, USER), ROUNDS, &server.processes()));
+    ways.push(way(THEIRS, calls_with(config, &user(config)?), SLOW_ROUNDS, &bench.peer.obs_server));
     Ok(ways)
 }
 
 /// Copr's calls: the public key once, then the packages.
-fn calls(mut shell: Command, sign: &Path, user: &str, set: &Set) -> Command {
+fn calls(mut shell: Command, sign: &Path, config: Option<&Path>, user: &str, set: &Set) -> Command {
     let script = format!(
-        "sign=$1 user=$2; shift 2; \"$sign\" -u \"$user\" -p > /dev/null && printf '%s\\0' \"$@\" | \
-         xargs -0 -n 1 -P {PROCESSES} \"$sign\" -4 -h sha256 -u \"$user\" -r"
+        "sign=$1 user=$2 config=$3; shift 3; \"$sign\" ${{config:+--config \"$config\"}} -u \"$user\" -p > /dev/null && \
+         printf '%s\\0' \"$@\" | xargs -0 -n 1 -P {PROCESSES} \"$sign\" ${{config:+--config \"$config\"}} -4 -h sha256 -u \"$user\" -r"
     );
-    shell.args(["-c", &script, "sh"]).arg(sign).arg(user).args(set.paths());
+    let config = config.unwrap_or(Path::new(""));
+    shell.args(["-c", &script, "sh"]).arg(sign).arg(user).arg(config).args(set.paths());
     shell
 }
 

@@ -125,6 +125,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         tests: Tests::Signer,
     },
     Mutant {
+        name: "a bare digest is signed under the usage of content",
+        file: SIGNER,
+        text: "    if !request.item.is_of_one_kind() {\n",
+        replacement: "    if request.item.ticket.is_some() {\n",
+        tests: Tests::Signer,
+    },
+    Mutant {
         name: "an old generation is signed with",
         file: SIGNER,
         text: "        self.floors.pass(key.key_id, key.generation)?;\n",

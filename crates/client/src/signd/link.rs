@@ -167,11 +167,12 @@ async fn exchange_over(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: &[u8],
 ) -> Result<Vec<u8>, Unreached> {
+    // One byte more than there can be shows that it is too long.
+    let limit = u64::try_from(REPLY_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     let mut reply = Vec::new();
     let exchange = async {
         stream.write_all(request).await?;
         stream.flush().await?;
-        let limit = u64::try_from(REPLY_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
         (&mut stream).take(limit).read_to_end(&mut reply).await
     };
     let outcome = tokio::time::timeout(ANSWER_MAX, exchange).await.map_err(|_| silent(ANSWER_MAX))?;
@@ -179,7 +180,8 @@ async fn exchange_over(
         Ok(_) => Ok(reply),
         // A refusal can be on its way although the request could not be sent any more.
         Err(error) if reply.is_empty() => {
-            let _ = tokio::time::timeout(STEP_MAX, stream.read_to_end(&mut reply)).await;
+            let mut rest = stream.take(limit);
+            let _ = tokio::time::timeout(STEP_MAX, rest.read_to_end(&mut reply)).await;
             if reply.is_empty() { Err(Unreached::of(error)) } else { Ok(reply) }
         }
         Err(_) => Ok(reply),

@@ -15,9 +15,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use sealwright_crypto::algorithm::HashAlgorithm;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::failure::{Exit, Failure};
-use crate::terminal;
+use crate::{machine, terminal};
 
 use way::{SignConf, Way};
 use words::{Hash, Mode, Time, Words};
@@ -155,17 +156,18 @@ fn refuse_times(words: &Words, way: &Way) -> Result<(), Failure> {
 }
 
 /// One thread waits; work on files has its own.
-fn alone() -> Result<tokio::runtime::Runtime, Failure> {
-    started(tokio::runtime::Builder::new_current_thread())
+fn alone() -> Result<Runtime, Failure> {
+    machine::check_alone()?;
+    started(Builder::new_current_thread())
 }
 
 /// As for the embedded default: front is in this process.
-fn shared() -> Result<tokio::runtime::Runtime, Failure> {
-    started(tokio::runtime::Builder::new_multi_thread())
+fn shared() -> Result<Runtime, Failure> {
+    machine::check()?;
+    started(Builder::new_multi_thread())
 }
 
-fn started(mut builder: tokio::runtime::Builder) -> Result<tokio::runtime::Runtime, Failure> {
-    crate::machine::check()?;
+fn started(mut builder: Builder) -> Result<Runtime, Failure> {
     let runtime = builder.enable_all().build();
     runtime.map_err(|error| Failure::failed(format!("cannot start: {error}"), "Raise the process limits."))
 }

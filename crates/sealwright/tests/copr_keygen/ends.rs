@@ -39,7 +39,8 @@ fn is_whole(site: &Site, told: &[u16]) {
         // What was said to be made is there.
         assert!(was_there || *told != 201, "{number}");
         let status = site.gen_key(&project("farm", &number.to_string())).status;
-        assert_eq!(status, if was_there { 200 } else { 201 }, "{number}");
+        // One that was still being made when its request was answered is found too.
+        assert!(status == 200 || (status == 201 && !was_there), "{number} {status}");
         site.server.ok(&["key", "show", &email("farm", &number.to_string())]);
     }
     let keys = site.keys();

@@ -1,7 +1,7 @@
 //! The facts of copr-keygen, each asked over HTTP.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use sealwright_testkit::tools;
 use serde_json::json;
@@ -227,8 +227,9 @@ fn keys_are_sealed_for_digests_of_obs_sign_where_the_configuration_says_so() {
         site.server.start();
         assert_eq!(site.gen_key(&project("alice", "tools")).status, 201);
         let name = email("alice", "tools");
-        let shown = site.server.ok(&["key", "show", "--json", &name]);
-        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+        let mut show = site.server.command(&["key", "show", "--json", &name]);
+        let shown = tools::succeed(show.stdout(Stdio::piped()));
+        let shown: serde_json::Value = serde_json::from_slice(&shown).unwrap();
         assert_eq!(shown["usages"], json!(usages));
         let file = site.server.work().join("key.asc");
         site.server.ok(&["key", "export", &name, "--output", file.to_str().unwrap()]);

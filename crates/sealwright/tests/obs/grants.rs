@@ -1,7 +1,7 @@
 //! Who may ask, and for what.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use sealwright_obs::{Hash, Request};
@@ -45,6 +45,22 @@ fn a_reload_changes_who_may_ask_and_a_wrong_one_changes_nothing() {
     let notice = obs.server.await_notice("STATUS=not reloaded");
     assert!(notice.contains("nobody"), "{notice}");
     assert_eq!(stranger(&obs), [0; 6]);
+}
+
+#[test]
+fn a_listener_for_both_families_knows_ipv4_as_ipv4_and_ipv6_by_itself() {
+    let mut obs = Obs::new("");
+    let port = obs.port;
+    obs.server.configure("listen = ", &format!("listen = [\"[::]:{port}\"]"));
+    obs.server.start();
+    let six = || TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
+    assert_eq!(obs.ask(&[0; 4]), [0; 6]);
+    assert_eq!(refusal(&ask(six(), &[0; 4])), "illegal host ::1");
+    obs.server.configure("allow", "allow = [{ from = \"::1\", client = \"copr\" }]");
+    obs.server.reload();
+    obs.server.await_notice("STATUS=reloaded");
+    assert_eq!(ask(six(), &[0; 4]), [0; 6]);
+    assert_eq!(obs.refusal(&[0; 4]), "illegal host 127.0.0.1");
 }
 
 #[test]

@@ -6,12 +6,13 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use sealwright_testkit::fixtures;
 use sealwright_testkit::rpm::{GPG, Package};
-use sealwright_testkit::sealwright::Ran;
+use sealwright_testkit::sealwright::{Home, Ran};
 use sealwright_testkit::server::Server;
 use sealwright_testkit::tools::{self, Gpg};
 
-use crate::{KEY, PACKAGE, USER, gpg_accepts, package, project, rpm, sign, signs};
+use crate::{KEY, PACKAGE, PROGRAM, USER, gpg_accepts, package, project, rpm, sign, signs};
 
 /// With this on standard input.
 fn filter(server: &Server, words: &[&str], input: &[u8]) -> Ran {
@@ -127,6 +128,38 @@ fn a_package_passes_through_as_a_filter() {
     let bad = filter(&server, &["-u", USER, "-r"], b"no package");
     assert_eq!((bad.code, bad.stdout.as_str()), (Some(1), ""));
     assert!(bad.stderr.starts_with("<stdin>: "), "{}", bad.stderr);
+}
+
+#[test]
+fn a_signal_ends_a_filter_that_waits_for_its_input() {
+    let server = project();
+    let folder = server.work().join("temporary");
+    fs::create_dir(&folder).unwrap();
+    let mut command = server.command(&["obs-sign", "-u", USER, "-r"]);
+    command.env("TMPDIR", &folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let stdin = child.stdin.take().unwrap();
+    // Signals are caught before the file is there.
+    while fs::read_dir(&folder).unwrap().count() == 0 {
+        assert_eq!(child.try_wait().unwrap(), None);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    tools::succeed(Command::new("kill").args(["-s", "INT", &child.id().to_string()]));
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    drop(stdin);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    assert!(ran.stderr.starts_with("stopped by a signal"), "{}", ran.stderr);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn the_keys_of_this_user_are_used_where_nothing_else_is_configured() {
+    let home = Home::with_keys(PROGRAM, &[KEY]);
+    let file = home.copy(&fixtures::package(PACKAGE));
+    let mut command = home.command(&["obs-sign", "-4", "-u", KEY.name, "-r", file.to_str().unwrap()]);
+    let ran = Ran::from(tools::run(command.env("SEALWRIGHT_SERVER", "embedded")));
+    assert_eq!((ran.code, ran.text().as_str()), (Some(0), ""));
+    assert!(rpm().check(&file).is_signed_and_all_ok());
 }
 
 #[test]

@@ -120,6 +120,19 @@ impl Query {
         Ok(Self { name, fields })
     }
 
+    /// For a project of which nothing is known but the name of its key: `owner#project@domain`, called `owner_project` as
+    /// Copr calls it, with copr-keygen's period.
+    ///
+    /// # Errors
+    /// The name is not like that.
+    pub fn of_project(name: &KeyName) -> Result<Self, Bad> {
+        let project = name.as_str().rsplit_once('@').filter(|_| is_project(name.as_str()));
+        let (project, _) =
+            project.ok_or(Bad::Field { field: "the user", what: "is not like owner#project@domain" })?;
+        let name_real = Value::String(project.replace('#', "_"));
+        Ok(Self { name: name.clone(), fields: Map::from_iter([("name_real".to_owned(), name_real)]) })
+    }
+
     /// `name_email`, the key's name.
     #[must_use]
     pub const fn name(&self) -> &KeyName {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
+use sealwright_obs::Verb;
 use sealwright_proto::convert::group::Priority;
 
 use super::{BOUNDS_US, Closed, Handshake, Histogram, KeyCall, Metrics, Outcomes, SignedWith};
@@ -70,6 +71,16 @@ impl Page {
         self.family(name, "counter", "Calls of key administration answered, by call and outcome.");
         for (call, outcomes) in KeyCall::ALL.iter().zip(&metrics.key_calls) {
             self.outcomes(name, &[("call", call.label())], outcomes);
+        }
+        let name = "sealwright_obs_requests_total";
+        self.family(
+            name,
+            "counter",
+            "Requests by obs-sign's protocol, by command and whether there was a result.",
+        );
+        for (verb, (answered, refused)) in Verb::ALL.iter().zip(&metrics.obs) {
+            self.sample(name, &[("command", verb.name()), ("outcome", "success")], answered.value());
+            self.sample(name, &[("command", verb.name()), ("outcome", "refused")], refused.value());
         }
         let histograms = [
             (

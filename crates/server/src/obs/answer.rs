@@ -10,7 +10,7 @@ use sealwright_obs::{Command, DigestArgument, Form, Refusal, Reply, Request, Ver
 use sealwright_proto::names::{KeyName, KeyReference};
 use sealwright_proto::status::{Code, Fault};
 
-use super::{Inner, project, sign};
+use super::{Inner, make, project, sign};
 use crate::authn::Caller;
 use crate::keys;
 use crate::policy::{self, ObsGrant, Principal};
@@ -115,7 +115,13 @@ async fn results(
     }
     let name = inner.rules.load().key(request.user())?;
     let asked = Asked { inner, caller: &caller, principal: &principal, name: &name, form: request.form() };
-    let key = asked.key().await?;
+    let key = match asked.key().await {
+        Err(No::Refusal(unknown @ Refusal::UnknownKey { .. })) if request.verb() == Verb::Pubkey => {
+            make::on_pubkey(&asked, &request, unknown).await?;
+            asked.key().await?
+        }
+        found => found?,
+    };
     match request.command()? {
         Command::Ping => Ok(Reply::ok::<&[u8]>(request.form(), &[])?),
         Command::Pubkey => asked.public_key().await,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sealwright_obs::{Refusal, Reply, Request};
+use sealwright_obs::{Refusal, Reply, Request, Verb};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -109,10 +109,13 @@ async fn answered(
     caller: Result<Caller, Refusal>,
     request: Result<Request, Refusal>,
 ) -> Reply {
-    let command = request.as_ref().map_or("?", |request| request.verb().name());
+    let verb = request.as_ref().map_or(Verb::Unknown, Request::verb);
+    let command = verb.name();
     let principal = caller.as_ref().ok().map(|caller| caller.claimed_name().to_owned());
     let span = tracing::error_span!("call", call = "obs", command, principal, peer = %address);
-    answer::to(inner, caller, request).instrument(span).await
+    let reply = answer::to(inner, caller, request).instrument(span).await;
+    inner.front.inner.metrics.obs(verb, reply.status() != 0);
+    reply
 }
 
 async fn handshake(

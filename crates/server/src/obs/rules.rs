@@ -7,8 +7,9 @@ use std::sync::Arc;
 use sealwright_obs::Refusal;
 use sealwright_proto::names::KeyName;
 
-use super::Settings;
+use super::{MakeOnPubkey, Settings};
 use crate::allow::AllowList;
+use crate::keygen::Shape;
 
 /// Ports from here on are everybody's; `sign` binds one from 600 to 1023 unless it is told not to.
 const UNPRIVILEGED_PORTS: u16 = 1024;
@@ -19,6 +20,8 @@ pub(super) struct Rules {
     user: String,
     aliases: BTreeMap<String, KeyName>,
     pub(super) digests_per_s: u32,
+    /// What keys are like that a request for a public key makes, if it does.
+    pub(super) makes: Option<Shape>,
 }
 
 impl Rules {
@@ -29,6 +32,7 @@ impl Rules {
             user: settings.user.clone(),
             aliases: settings.aliases.clone(),
             digests_per_s: settings.digests_per_s,
+            makes: settings.make_on_pubkey.as_ref().map(MakeOnPubkey::shape),
         }
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::Clients;
 use crate::allow::Allow;
+use crate::keygen::{ObsDigest, Shape};
 
 /// Entries of [`Settings::allow`], each looked at for a connection.
 pub const ALLOW_MAX: usize = 1_024;
@@ -33,6 +34,8 @@ pub struct Settings {
     /// Keys of users whose names are not those of their keys.
     #[serde(deserialize_with = "key_names")]
     pub aliases: BTreeMap<String, KeyName>,
+    /// Has a request for the public key of a project that has none make it, for clients with a grant to make keys.
+    pub make_on_pubkey: Option<MakeOnPubkey>,
     /// Digests of one client in a second. Who asks for more waits, and is refused when that takes too long.
     pub digests_per_s: u32,
     /// Connections at once, on all of these listeners.
@@ -50,10 +53,37 @@ impl Default for Settings {
             reserved_ports: false,
             user: String::new(),
             aliases: BTreeMap::new(),
+            make_on_pubkey: None,
             digests_per_s: 5_000,
             connections: 1_024,
             connections_per_address: 512,
         }
+    }
+}
+
+/// What keys are like that a request for a public key makes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct MakeOnPubkey {
+    /// Bits of the RSA key.
+    pub key_length: u32,
+    /// Which digests it signs.
+    pub obs_digest: ObsDigest,
+    /// Whether that is the primary key, which can certify, instead of a subkey that cannot.
+    pub obs_digest_on_primary: bool,
+}
+
+impl Default for MakeOnPubkey {
+    fn default() -> Self {
+        Self { key_length: 2048, obs_digest: ObsDigest::Sha2, obs_digest_on_primary: false }
+    }
+}
+
+impl MakeOnPubkey {
+    pub(super) const fn shape(&self) -> Shape {
+        let Self { key_length, obs_digest, obs_digest_on_primary } = *self;
+        Shape { key_length, obs_digest, obs_digest_on_primary }
     }
 }
 
@@ -88,6 +118,11 @@ pub enum Mistake {
         /// By the list.
         client: String,
     },
+    /// No key is made like that.
+    #[error(
+        "make_on_pubkey: key_length is none of 2048, 3072 and 4096, or obs_digest_on_primary stands without obs_digest"
+    )]
+    Made,
     /// Nothing could be served.
     #[error("{name} = 0 would serve nobody")]
     Zero {
@@ -111,6 +146,7 @@ impl Mistake {
             Self::UnknownClient { .. } => {
                 "Add the client to clients.toml first: `sealwright init --client NAME --key KEY`."
             }
+            Self::Made => "Leave make_on_pubkey = {} for RSA-2048 keys with a subkey that signs digests.",
             Self::Zero { .. } => "Set at least 1, or leave it out for its default.",
         }
     }
@@ -138,6 +174,12 @@ impl Settings {
         }
         if let Some(line) = self.allow.iter().find(|line| line.from.is_everything()) {
             return Err(Mistake::Everybody { client: line.client.clone() });
+        }
+        if let Some(MakeOnPubkey { key_length, obs_digest, obs_digest_on_primary }) = self.make_on_pubkey {
+            let on_nothing = obs_digest_on_primary && obs_digest == ObsDigest::None;
+            if on_nothing || ![2048, 3072, 4096].contains(&key_length) {
+                return Err(Mistake::Made);
+            }
         }
         let numbers = [
             ("digests_per_s", self.digests_per_s),
@@ -213,6 +255,11 @@ mod tests {
         ] {
             assert!(mistake(text).is_some_and(|found| found.contains(want)), "{text}: {:?}", mistake(text));
         }
+        for made in ["key_length = 1024", "obs_digest_on_primary = true, obs_digest = \"none\""] {
+            let text = format!("{GOOD}\nmake_on_pubkey = {{ {made} }}");
+            assert!(mistake(&text).is_some_and(|found| found.contains("make_on_pubkey")), "{text}");
+        }
+        assert_eq!(mistake(&format!("{GOOD}\nmake_on_pubkey = {{}}")), None);
         for name in ["digests_per_s", "connections", "connections_per_address"] {
             assert_eq!(
                 mistake(&format!("{GOOD}\n{name} = 0")),

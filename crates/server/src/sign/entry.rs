@@ -76,7 +76,11 @@ fn checked(
     signed: &SignedItem,
 ) -> Result<(AnyDigest, Fingerprint), Fault> {
     let hash = match &item.content {
-        Content::Bare(bare) | Content::Project(bare, _) => return checked_bare(bare, item, key, signed),
+        Content::Bare(bare) => {
+            let ours = signed.issuer.is_none().then_some(key.facts.signing_fingerprint);
+            return checked_bare(bare, ours, signed);
+        }
+        Content::Project(bare, _) => return checked_bare(bare, signed.issuer, signed),
         Content::Midstate(midstate) => midstate.hash(),
         Content::Inline(hash, _) => *hash,
     };
@@ -98,23 +102,14 @@ fn checked(
     Ok((digest.into(), key.facts.signing_fingerprint))
 }
 
-/// The packet repeats what was asked, and the digest is that which was asked. Which project key signed, the signer alone knows.
+/// The packet repeats what was asked, and the digest is that which was asked. The issuer is our key for a bare digest; which
+/// project key signed, the signer alone knows. `None`: it names one for what no project key was to sign, or none for what one was.
 fn checked_bare(
     bare: &Bare,
-    item: &ToBeSigned,
-    key: &Entry,
+    issuer: Option<Fingerprint>,
     signed: &SignedItem,
 ) -> Result<(AnyDigest, Fingerprint), Fault> {
-    let issuer = match (&item.content, signed.issuer) {
-        (Content::Project(..), Some(issuer)) => issuer,
-        (Content::Project(..), None) => return Err(wrong("a signature by no project key")),
-        (Content::Midstate(_) | Content::Inline(..) | Content::Bare(_), None) => {
-            key.facts.signing_fingerprint
-        }
-        (Content::Midstate(_) | Content::Inline(..) | Content::Bare(_), Some(_)) => {
-            return Err(wrong("a signature by a project key"));
-        }
-    };
+    let issuer = issuer.ok_or_else(|| wrong("a signature by another kind of key"))?;
     if !bare.is_answered_by(&signed.packet, &issuer) {
         return Err(wrong("a signature of another digest, or by another key"));
     }
@@ -126,4 +121,51 @@ fn checked_bare(
 
 fn wrong(what: &str) -> Fault {
     Fault::new(Code::SignatureSelfCheckFailed, format!("the signer's answer: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sealwright_crypto::algorithm::KeyAlgorithm;
+    use sealwright_crypto::openpgp::signature::DataKind;
+    use sealwright_proto::convert::batch::Operation;
+
+    use super::*;
+
+    const ISSUER: Fingerprint = Fingerprint::v4([9; 20]);
+
+    fn bare(digest: u8, kind: DataKind, created: u32) -> Bare {
+        Bare::new(AnyDigest::from_parts(8, &[digest; 32]).unwrap(), kind, created).unwrap()
+    }
+
+    fn answer(bare: &Bare, issuer: &Fingerprint) -> SignedItem {
+        SignedItem {
+            packet: bare.pack(KeyAlgorithm::Ed25519, issuer, &[1; 64]).unwrap(),
+            digest: bare.digest().as_bytes().to_vec(),
+            created: 5,
+            operation: Operation { number: 1, ..Operation::default() },
+            issuer: None,
+        }
+    }
+
+    #[test]
+    fn an_answer_to_a_bare_digest_is_recorded_only_if_it_is_one() {
+        let asked = bare(7, DataKind::Text, 3);
+        let good = answer(&asked, &ISSUER);
+        assert_eq!(checked_bare(&asked, Some(ISSUER), &good), Ok((asked.digest(), ISSUER)));
+        let other = Fingerprint::v4([8; 20]);
+        for bad in [
+            answer(&asked, &other),
+            answer(&bare(6, DataKind::Text, 3), &ISSUER),
+            answer(&bare(7, DataKind::Binary, 3), &ISSUER),
+            answer(&bare(7, DataKind::Text, 4), &ISSUER),
+            SignedItem { packet: vec![0x88], ..good.clone() },
+            SignedItem { digest: vec![6; 32], ..good.clone() },
+            SignedItem { digest: vec![7; 31], ..good.clone() },
+        ] {
+            let fault = checked_bare(&asked, Some(ISSUER), &bad).unwrap_err();
+            assert_eq!(fault.code, Code::SignatureSelfCheckFailed, "{bad:?}");
+        }
+        assert!(checked_bare(&asked, None, &good).is_err());
+        assert!(checked_bare(&asked, Some(other), &good).is_err());
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sealwright_crypto::algorithm::{HashAlgorithm, KeyAlgorithm, KeyVersion};
 use sealwright_crypto::digest::{Digest, Hasher};
 use sealwright_crypto::openpgp::packet::SignaturePacket;
+use sealwright_crypto::openpgp::signature::DataKind;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_crypto::usage::{Purpose, Usage};
 
@@ -67,6 +68,10 @@ impl PrivateKey for Faulty {
             Slip::OtherKey => raw = self.other.sign(digest)?,
         }
         Ok(raw)
+    }
+
+    fn sign_sha1(&self, digest: &[u8; 20]) -> Result<Vec<u8>, Trouble> {
+        self.right.sign_sha1(digest)
     }
 }
 
@@ -134,6 +139,34 @@ fn a_faulty_key_certifies_nothing() {
     }
 }
 
+/// Whoever parsed the request has looked too; this is the last place to.
+#[test]
+fn a_bare_digest_under_the_usage_of_content_is_refused_whatever_the_key_is_sealed_for() {
+    let bare = Bare::new(AnyDigest::Sha1([7; 20]), DataKind::Binary, 1).unwrap();
+    let content = request(b"x").item.content;
+    let project = Content::Project(bare, [0x85; 9].as_slice().into());
+    let key = key(KeyAlgorithm::Ed25519, Slip::None).with_usages(&Usage::ALL);
+    for (usage, right) in [
+        (Usage::OpenPgp, &content),
+        (Usage::ObsDigestSha1, &Content::Bare(bare)),
+        (Usage::ObsProjectKeys, &project),
+    ] {
+        for content in [&content, &Content::Bare(bare), &project].into_iter().filter(|other| *other != right)
+        {
+            for purpose in Purpose::ALL {
+                let item = ToBeSigned { usage, purpose, content: content.clone(), ticket: None };
+                let fault = sign_at(&key, &Request { item, ..request(b"x") }, NOW).unwrap_err();
+                assert_eq!(fault.code, Code::MalformedRequest, "{usage:?} {purpose:?}");
+            }
+        }
+    }
+    let item = ToBeSigned::bare(bare);
+    assert_eq!(item.usage, Usage::ObsDigestSha1);
+    assert!(sign_at(&key, &Request { item: item.clone(), ..request(b"x") }, NOW).is_ok());
+    let item = ToBeSigned { usage: Usage::ObsDigest, ..item };
+    assert!(sign_at(&key, &Request { item, ..request(b"x") }, NOW).is_err());
+}
+
 #[test]
 fn the_order_is_usage_time_then_the_key() {
     let key = key(KeyAlgorithm::Ed25519, Slip::Fails);
@@ -141,7 +174,7 @@ fn the_order_is_usage_time_then_the_key() {
     assert_eq!(code(999_999_999), Code::ClockBehind);
     assert_eq!(code(2_000_000_000), Code::KeyExpired);
     assert_eq!(code(NOW), Code::SignatureSelfCheckFailed);
-    let key = key.without_usages();
+    let key = key.with_usages(&[]);
     for now in [999_999_999, NOW, 2_000_000_000] {
         assert_eq!(sign_at(&key, &request(b"x"), now).unwrap_err().code, Code::UsageNotAllowed);
     }

@@ -82,7 +82,7 @@ async fn sign_files(
     paths: Vec<PathBuf>,
     stop: &Stop,
 ) -> Result<Printer, Failure> {
-    let signer = Arc::new(signer(call, opened, how, paths.len()).await?);
+    let signer = signer(call, opened, how, paths.len(), stop).await?;
     let listing = source::list(&paths, Directories::Refuse);
     let mut printer = Printer::new(call, opened, how);
     batch::sign(&signer, listing, batch::default_jobs(), stop, &mut printer).await;
@@ -92,24 +92,38 @@ async fn sign_files(
     Ok(printer)
 }
 
-async fn signer(call: &Call<'_>, opened: &Opened, how: How, files: usize) -> Result<Signer, Failure> {
+/// A stop ends the search for a server.
+async fn signer(
+    call: &Call<'_>,
+    opened: &Opened,
+    how: How,
+    files: usize,
+    stop: &Stop,
+) -> Result<Arc<Signer>, Failure> {
     let request = request(call, how, files)?;
-    let signer = match opened {
-        Opened::Ours(server) => {
-            keys::named(call.user)?;
-            Signer::new(server.connection().clone(), call.user, request, None).await
-        }
-        Opened::Signd(signd) => {
-            let time = match call.words.time {
-                Some(Time::Seconds(seconds)) => SigningTime::Claimed(seconds),
-                Some(Time::OfFile) | None => SigningTime::Now,
-            };
-            Signer::of_signd(signd, call.user, time, request, None).await
+    let found = async {
+        match opened {
+            Opened::Ours(server) => Signer::new(server.connection().clone(), call.user, request, None).await,
+            Opened::Signd(signd) => {
+                let time = match call.words.time {
+                    Some(Time::Seconds(seconds)) => SigningTime::Claimed(seconds),
+                    Some(Time::OfFile) | None => SigningTime::Now,
+                };
+                Signer::of_signd(signd, call.user, time, request, None).await
+            }
         }
     };
-    let signer = signer.map_err(|error| keys::refused(call.user, &error))?;
-    keys::demand(call.words.algorithm.as_deref(), KeyAlgorithm::from_name(&signer.key().algorithm).ok())?;
-    Ok(signer)
+    if matches!(opened, Opened::Ours(_)) {
+        keys::named(call.user)?;
+    }
+    let signer = tokio::select! {
+        biased;
+        () = stop.asked() => return Err(Failure::stopped()),
+        signer = found => signer.map_err(|error| keys::refused(call.user, &error))?,
+    };
+    let algorithm = KeyAlgorithm::from_name(&signer.key().algorithm).ok();
+    keys::demand(call.words.algorithm.as_deref(), algorithm)?;
+    Ok(Arc::new(signer))
 }
 
 fn request(call: &Call<'_>, how: How, files: usize) -> Result<Request, Failure> {
@@ -153,7 +167,7 @@ fn request(call: &Call<'_>, how: How, files: usize) -> Result<Request, Failure> 
 }
 
 async fn sign_stdin(call: &Call<'_>, opened: &Opened, how: How, stop: &Stop) -> Result<Exit, Failure> {
-    let signer = Arc::new(signer(call, opened, how, 1).await?);
+    let signer = signer(call, opened, how, 1, stop).await?;
     if call.words.verbose {
         told(&progress(how, STDIN, call.user), true);
     }
@@ -169,9 +183,17 @@ async fn sign_stdin(call: &Call<'_>, opened: &Opened, how: How, stop: &Stop) -> 
 async fn sign_package_of_stdin(call: &Call<'_>, opened: &Opened, stop: &Stop) -> Result<Exit, Failure> {
     let failed =
         |error: std::io::Error| Failure::failed(format!("{STDIN}: {error}"), "Name the file instead.");
-    let mut kept = tempfile::Builder::new().prefix(".sealwright-").tempfile().map_err(failed)?;
-    std::io::copy(&mut std::io::stdin().lock(), kept.as_file_mut()).map_err(failed)?;
-    let signer = Arc::new(signer(call, opened, How::Rpm, 1).await?);
+    let kept = tempfile::Builder::new().prefix(source::TEMPORARY_PREFIX).tempfile().map_err(failed)?;
+    let mut file = kept.as_file().try_clone().map_err(failed)?;
+    // On a thread of its own: who waits for input must hear of a stop.
+    let copy =
+        tokio::task::spawn_blocking(move || std::io::copy(&mut std::io::stdin().lock(), &mut file).map(drop));
+    tokio::select! {
+        biased;
+        () = stop.asked() => return Err(Failure::stopped()),
+        copied = copy => copied.map_err(std::io::Error::other).flatten().map_err(failed)?,
+    }
+    let signer = signer(call, opened, How::Rpm, 1, stop).await?;
     let entry = Entry { shown: kept.path().to_owned(), place: Place::Named };
     if stop.is_asked() {
         return Err(Failure::stopped());
