@@ -116,30 +116,6 @@ impl Home {
         Ok(key)
     }
 
-    /// Takes a transferable secret key in.
-    ///
-    /// # Errors
-    /// gpg cannot be run, or refuses it.
-    pub async fn import(&self, key: &[u8]) -> Result<(), GnupgFault> {
-        let mut command = self.gpg();
-        command.args(["--pinentry-mode", "loopback", "--import"]).stdin(Stdio::piped());
-        let mut child = self.spawn(command)?;
-        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
-        drop(child.stdout.take());
-        let work = async {
-            let give = async {
-                if let Some(mut stdin) = stdin {
-                    // What it could not take, its status says.
-                    let _ = stdin.write_all(key).await;
-                }
-            };
-            let ((), said) = tokio::join!(give, said(stderr));
-            (said, child.wait().await)
-        };
-        let (said, status) = self.in_time(EXPORT_MAX, work).await?;
-        self.ended(status, said)
-    }
-
     /// Ends the agent that was started for us; one that ran before goes on.
     pub async fn close(self) {
         if self.ends_agent {

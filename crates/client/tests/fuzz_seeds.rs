@@ -12,6 +12,8 @@
 mod campaign_journal;
 #[path = "../../../fuzz/bodies/choices.rs"]
 mod choices;
+#[path = "../../../fuzz/bodies/gnupg_listing.rs"]
+mod gnupg_listing;
 #[path = "../../../fuzz/bodies/key_map.rs"]
 mod key_map;
 #[path = "../../../fuzz/bodies/seeds.rs"]
@@ -32,4 +34,9 @@ fn no_seed_of_campaign_journal_breaks_a_rule() {
 #[test]
 fn no_seed_of_key_map_breaks_a_rule() {
     seeds::replay("key_map", key_map::run);
+}
+
+#[test]
+fn no_seed_of_gnupg_listing_breaks_a_rule() {
+    seeds::replay("gnupg_listing", gnupg_listing::run);
 }

@@ -11,18 +11,26 @@
 
 #[path = "migrate/old.rs"]
 mod old;
+#[allow(dead_code, reason = "shared by several tests")]
+#[path = "copr_keygen/site.rs"]
+mod site;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sealwright_testkit::fixtures;
 use sealwright_testkit::sealwright::{Home, Ran};
 use sealwright_testkit::server::Server;
 use sealwright_testkit::tools::{self, RpmKeys};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use old::Old;
+use site::Site;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sealwright");
 const PACKAGE: &str = "gen_tiny-reserved4096.rpm";
@@ -152,6 +160,63 @@ fn a_served_installation_takes_the_keys_over_and_an_agent_that_runs_goes_on() {
     let said = RpmKeys::new(&[old.public("alice#two")]).check(&package);
     assert!(said.is_signed_and_all_ok(), "{:?}", said.lines);
     assert!(!server.log().contains("PRIVATE KEY"), "{}", server.log());
+}
+
+#[test]
+fn the_clients_of_the_old_services_notice_nothing() {
+    let old = Old::new();
+    let fingerprint = old.copr_key("alice#one");
+    let mut site = Site::prepare("");
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for (file, text) in [
+        ("clients.toml", "\n[[client]]\nname = \"farm\"\nkeys = [\"*\"]\nobs = [\"sign\"]\n".to_owned()),
+        (
+            "server.toml",
+            format!(
+                "\n[obs]\nlisten = [\"127.0.0.1:{port}\"]\nallow = [{{ from = \"127.0.0.1\", client = \"farm\" }}]\n"
+            ),
+        ),
+    ] {
+        let path = site.server.directory().join(file);
+        fs::write(&path, fs::read_to_string(&path).unwrap() + &text).unwrap();
+    }
+    site.server.start();
+    site.server.ok(&["import", "copr-keygen", old.text(), "--obs-digest", "--obs-digest-on-primary"]);
+
+    // The keygen service has it already.
+    assert_eq!(site.gen_key(&site::project("alice", "one")).status, 200);
+    let keys = site.keys();
+    assert!(keys.len() == 1 && keys[0].to_lowercase().ends_with(&fingerprint), "{keys:?}");
+
+    // And signd signs with it: what gpg takes for the old key's signature.
+    let user = old::named("alice#one");
+    let armored = asked(port, &user, "PUBKEY");
+    assert!(armored.starts_with(b"-----BEGIN PGP PUBLIC KEY BLOCK-----"), "{armored:?}");
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let time = u32::try_from(time).unwrap();
+    let mut hashed = b"a document".to_vec();
+    hashed.push(0);
+    hashed.extend(time.to_be_bytes());
+    let hex: String = Sha256::digest(&hashed).iter().map(|byte| format!("{byte:02x}")).collect();
+    let packet = asked(port, &user, &format!("SHA256:{hex}@00{time:08x}"));
+    let (data, signature) = (site.server.work().join("document"), site.server.work().join("document.sig"));
+    fs::write(&data, "a document").unwrap();
+    fs::write(&signature, packet).unwrap();
+    let judged = tools::gpgv(&[old.public("alice#one")], &signature, &data);
+    assert!(judged.status.success(), "{}", tools::text(&judged));
+}
+
+/// A request of obs-sign's old form, and its result.
+fn asked(port: u16, user: &str, argument: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let len = |text: &str| u16::try_from(text.len()).unwrap().to_be_bytes();
+    let request = [len(user).as_slice(), &len(argument), user.as_bytes(), argument.as_bytes()].concat();
+    stream.write_all(&request).unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).unwrap();
+    let (head, rest) = reply.split_at(6);
+    assert_eq!(&head[..2], [0, 0], "{}", String::from_utf8_lossy(rest));
+    rest[..usize::from(u16::from_be_bytes([head[2], head[3]]))].to_vec()
 }
 
 #[test]

@@ -221,11 +221,11 @@ mod tests {
         fpr:::::::::42FC5B919BD7C531D7FB36B6D03A7E00DB2CDC01:\n\
         grp:::::::::69D6BB7CEC7366C841AE8A4A6FA60D72EEF618C5:\n\
         uid:u::::1796099854::28D5::o_p1 (None) <o#p1@copr.example.org>::::::::::0:\n\
-        sec:e:256:22:1122334455667788:1696099854:1753779854::u:::cC:::#:::ed25519:::0:\n\
+        sec:e:256:22:1122334455667788:1696099854:1753779854::u:::cC:::#::ed25519:::0:\n\
         fpr:::::::::C59A5BE16FF4293723EC2B6552D4C4C4FFC24E2A:\n\
         uid:r::::1::A::old <old@example.org>::::::::::0:\n\
         uid:u::::1::B::a\\x3ab \\\\x <new@example.org>::::::::::0:\n\
-        ssb:u:256:22:99:1696099854:::::::s:::+::ed25519::\n\
+        ssb:u:256:22:99:1696099854::::::s:::+::ed25519::\n\
         fpr:::::::::449B06427B3972D5B8655CA4ECE476981AEF6F3A:\n";
 
     fn read(text: &[u8], piece: usize) -> Result<Vec<SecretKey>, Malformed> {
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(other.user_ids, ["a:b \\\\x <new@example.org>"]);
         let [primary, subkey] = other.components.as_slice() else { panic!("{other:?}") };
         assert!(!primary.can_sign && !primary.has_secret && primary.validity == Validity::Expired);
-        assert!(subkey.can_sign && subkey.has_secret && subkey.curve.is_empty());
+        assert!(subkey.can_sign && subkey.has_secret && subkey.curve == "ed25519");
     }
 
     #[test]

@@ -273,7 +273,7 @@ mod tests {
     fn of_keys_with_one_address_the_one_that_can_sign_is_meant_and_two_are_left_to_a_person() {
         let old = key(1, "<a@x>", |key| key.components[0].expires = Some(NOW));
         let keys = [old, key(2, "<a@x>", |_| ())];
-        assert_eq!(planned(&["a@x"], &keys), ["a@x = 02", "a@x: it expired 2026-11-30 22:40:00 UTC"]);
+        assert_eq!(planned(&["a@x"], &keys), ["a@x = 02", "a@x: it expired 2026-12-01 04:40:00 UTC"]);
         let keys = [key(1, "<a@x>", |_| ()), key(2, "<a@x>", |_| ())];
         let said = planned(&["a@x"], &keys);
         assert_eq!(said.len(), 1, "{said:?}");
@@ -286,7 +286,7 @@ mod tests {
             let said = planned(&["a@x"], &[key(1, "<a@x>", change)]);
             said.concat().replace("a@x: ", "")
         };
-        assert_eq!(of(|key| key.components[0].expires = Some(NOW)), "it expired 2026-11-30 22:40:00 UTC");
+        assert_eq!(of(|key| key.components[0].expires = Some(NOW)), "it expired 2026-12-01 04:40:00 UTC");
         assert_eq!(of(|key| key.components[0].validity = Validity::Revoked), "it is revoked");
         assert_eq!(of(|key| key.is_disabled = true), "it is disabled in the home");
         assert!(of(|key| key.components[0].has_secret = false).contains("secret is not in the home"));
