@@ -20,6 +20,7 @@ use std::process::Command;
 
 use sealwright_testkit::fixtures;
 use sealwright_testkit::sealwright::{Home, Ran};
+use sealwright_testkit::server::Server;
 use sealwright_testkit::tools::{self, RpmKeys};
 
 use old::{Old, named};
@@ -125,4 +126,34 @@ fn without_its_word_or_with_another_root_key_nothing_is_written() {
     assert!(ran.text().contains("wrong root key"), "{}", ran.text());
     assert_eq!(entries(&back.phrases()), 0);
     assert!(!home.home().join("root/exports").exists());
+}
+
+#[test]
+fn of_a_server_that_runs_the_owner_of_its_files_exports_and_version_6_is_left_out() {
+    let server = Server::running(PROGRAM, &[]);
+    let (name, six) = (named("alice#one"), named("alice#six"));
+    let uid = format!("new <{name}>");
+    server.ok(&["key", "create", &name, "--algorithm", "ed25519", "--uid", &uid]);
+    server.ok(&["key", "create", &six, "--algorithm", "ed25519", "--openpgp", "v6"]);
+    let back = Old::new();
+    let (gnupg, phrases) = (back.gnupg(), back.phrases());
+    let config = server.directory().join("server.toml");
+    let home = Home::new(PROGRAM);
+    let arguments = [
+        ["key", "export-secret", &name, &six, "--secret-leaves-custody"].as_slice(),
+        &["--gnupghome", gnupg.to_str().unwrap(), "--phrases", phrases.to_str().unwrap()],
+        &["--server-config", config.to_str().unwrap()],
+    ];
+    let ran = home.run(&arguments.concat());
+    assert_eq!(ran.code, Some(1), "{}", ran.text());
+    assert!(ran.text().contains("version 6"), "{}", ran.text());
+    assert_eq!(entries(&phrases), 1);
+    let data = home.work().join("document");
+    fs::write(&data, "a document").unwrap();
+    let signature = sign_as_signd(&back, &name, &data);
+    let judged = tools::gpgv(&[back.public("alice#one")], &signature, &data);
+    assert!(judged.status.success(), "{}", tools::text(&judged));
+    // The service goes on with it.
+    server.ok(&["sign", "--key", &name, "--format", "detached", data.to_str().unwrap()]);
+    assert!(!server.log().contains("PRIVATE KEY"), "{}", server.log());
 }
