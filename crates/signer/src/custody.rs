@@ -78,13 +78,13 @@ impl Custody {
         let mut out = Vec::new();
         let mut found = 0_usize;
         for packet in packets::split(certificate).map_err(|error| internal(&error))? {
-            let tag = match packet.tag {
-                Tag::PublicKey => Tag::SecretKey,
-                Tag::PublicSubkey => Tag::SecretSubkey,
-                _ => {
-                    out.extend_from_slice(packet.whole);
-                    continue;
-                }
+            let tag = if packet.tag == Tag::PublicKey {
+                Tag::SecretKey
+            } else if packet.tag == Tag::PublicSubkey {
+                Tag::SecretSubkey
+            } else {
+                out.extend_from_slice(packet.whole);
+                continue;
             };
             let body = match ours.iter().find(|component| component.public.body() == packet.body) {
                 Some(component) => {

@@ -226,10 +226,9 @@ fn user_id(text: &str) -> Result<String, String> {
 /// Carries out one `key` command, over a server or the embedded default.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let Args { server, command } = args;
-    let command = match command {
-        KeyCommand::ExportSecret(args) => return export_secret::run(args, &server, context).await,
-        other => other,
-    };
+    if let KeyCommand::ExportSecret(args) = command {
+        return export_secret::run(args, &server, context).await;
+    }
     let way = server.choose()?;
     if let Some(places) = way.nothing_stored()? {
         // Looking must not make a store and a root key.
