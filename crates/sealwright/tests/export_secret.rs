@@ -139,12 +139,10 @@ fn of_a_server_that_runs_the_owner_of_its_files_exports_and_version_6_is_left_ou
     let (gnupg, phrases) = (back.gnupg(), back.phrases());
     let config = server.directory().join("server.toml");
     let home = Home::new(PROGRAM);
-    let arguments = [
-        ["key", "export-secret", &name, &six, "--secret-leaves-custody"].as_slice(),
-        &["--gnupghome", gnupg.to_str().unwrap(), "--phrases", phrases.to_str().unwrap()],
-        &["--server-config", config.to_str().unwrap()],
-    ];
-    let ran = home.run(&arguments.concat());
+    let names = ["key", "export-secret", &name, &six, "--secret-leaves-custody"];
+    let folders = ["--gnupghome", gnupg.to_str().unwrap(), "--phrases", phrases.to_str().unwrap()];
+    let config = ["--server-config", config.to_str().unwrap()];
+    let ran = home.run(&[names.as_slice(), &folders, &config].concat());
     assert_eq!(ran.code, Some(1), "{}", ran.text());
     assert!(ran.text().contains("version 6"), "{}", ran.text());
     assert_eq!(entries(&phrases), 1);

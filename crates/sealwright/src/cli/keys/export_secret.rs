@@ -148,7 +148,7 @@ impl Way {
             .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
         let store = Store::open(&folder).await.map_err(|error| of_store(&error))?;
         let home =
-            Home::open(&args.gpg, Some(&args.gnupghome)).await.map_err(|error| of_gpg(error.into()))?;
+            Home::open(&args.gpg, Some(&args.gnupghome)).await.map_err(|error| of_gpg(&error.into()))?;
         let (gnupghome, phrases) = (args.gnupghome.clone(), args.phrases.clone());
         Ok(Self { store, custody, home, gnupghome, phrases })
     }
@@ -157,7 +157,7 @@ impl Way {
     async fn export(&self, name: &str) -> Result<String, Failure> {
         let key = self.find(name).await?;
         let fingerprint = key.material.fingerprint.to_string();
-        let known = self.home.has_secret(&fingerprint).await.map_err(|error| of_gpg(error.into()))?;
+        let known = self.home.has_secret(&fingerprint).await.map_err(|error| of_gpg(&error.into()))?;
         if known {
             return Err(Failure::failed(
                 format!("the home has the secret of {fingerprint} already, under a passphrase of its own"),
@@ -184,7 +184,7 @@ impl Way {
         let given = match self.custody.record(&self.line(&key)).map_err(of_signer) {
             Ok(()) => {
                 tracing::warn!(key = key.name, fingerprint, "a secret key leaves custody");
-                self.home.import(&transferable).await.map_err(|error| of_gpg(error.into()))
+                self.home.import(&transferable).await.map_err(|error| of_gpg(&error.into()))
             }
             Err(failure) => Err(failure),
         };
@@ -235,8 +235,8 @@ fn write_phrase(path: &Path, phrase: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-fn of_gpg(error: ClientError) -> Failure {
-    Failure::failed(Failure::chain(&error), error.advice())
+fn of_gpg(error: &ClientError) -> Failure {
+    Failure::failed(Failure::chain(error), error.advice())
 }
 
 fn of_store(error: &sealwright_store::error::Error) -> Failure {
