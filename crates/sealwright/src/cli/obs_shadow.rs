@@ -38,6 +38,8 @@ use watch::{Different, NotAsked, Outcome, Watch};
 const CLIENTS_MAX: usize = 256;
 /// Requests that ours is asked at once, each with up to 64 KiB and a reply of up to twice that. One more is not compared.
 const COMPARED_MAX: usize = 64;
+/// Strangers that are told so at once; one more is cut off. They have no part in [`CLIENTS_MAX`].
+const STRANGERS_MAX: usize = 32;
 /// How long ours may take for a reply.
 const OURS_MAX: Duration = Duration::from_secs(30);
 /// How long after a signal is waited for what was begun.
@@ -79,6 +81,7 @@ struct Shadow {
     ours: Peer,
     allow: Vec<Network>,
     compared: Semaphore,
+    strangers: Semaphore,
     watch: Watch,
 }
 
@@ -92,6 +95,7 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
         ours: args.ours.peer()?,
         allow: args.allow,
         compared: Semaphore::new(COMPARED_MAX),
+        strangers: Semaphore::new(STRANGERS_MAX),
         watch: Watch::new(context.json),
     });
     let cannot = |error| {
@@ -152,8 +156,12 @@ impl Shadow {
     async fn serve(self: Arc<Self>, place: OwnedSemaphorePermit, client: TcpStream, address: SocketAddr) {
         let from = address.ip().to_canonical();
         if !self.allow.is_empty() && !self.allow.iter().any(|network| network.holds(from)) {
+            drop(place);
             self.watch.take(Outcome::Stranger(from));
-            return relay::refuse(client, &format!("illegal host {from}")).await;
+            return match self.strangers.try_acquire() {
+                Ok(_place) => relay::refuse(client, &format!("illegal host {from}")).await,
+                Err(_) => relay::reset(client),
+            };
         }
         let signd = match self.signd.open().await {
             Ok(signd) => signd,

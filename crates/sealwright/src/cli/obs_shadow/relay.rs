@@ -49,7 +49,7 @@ pub(super) struct Seen {
 pub(super) async fn run(mut client: TcpStream, mut signd: TcpStream) -> Seen {
     let (mut up, mut reply) = (Up::default(), Vec::new());
     let both = async {
-        client.set_nodelay(true).map_err(|_| End::ClientGone).err().map_or(Ok(()), Err)?;
+        client.set_nodelay(true).map_err(|_| End::ClientGone)?;
         let (mut from_client, mut to_client) = client.split();
         let (mut from_signd, mut to_signd) = signd.split();
         tokio::select! {
@@ -163,7 +163,12 @@ impl Up {
 async fn down(signd: &mut ReadHalf<'_>, client: &mut WriteHalf<'_>, reply: &mut Vec<u8>) -> Result<(), End> {
     let mut bytes = vec![0; READ_BYTES];
     loop {
-        let count = signd.read(&mut bytes).await.map_err(|error| End::SigndLost(error.to_string()))?;
+        let count = match signd.read(&mut bytes).await {
+            Ok(count) => count,
+            // A refusal before the request was read is followed by a reset, and is all there is.
+            Err(_) if Reply::parse(reply).is_ok() => 0,
+            Err(error) => return Err(End::SigndLost(error.to_string())),
+        };
         let piece = bytes.get(..count).unwrap_or_default();
         if piece.is_empty() {
             return client.shutdown().await.map_err(|_| End::ClientGone);
@@ -171,5 +176,89 @@ async fn down(signd: &mut ReadHalf<'_>, client: &mut WriteHalf<'_>, reply: &mut 
         let room = REPLY_BYTES_MAX.saturating_add(1).saturating_sub(reply.len());
         reply.extend_from_slice(piece.get(..room).unwrap_or(piece));
         client.write_all(piece).await.map_err(|_| End::ClientGone)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Two ends of one connection.
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (here, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn a_refusal_before_the_request_reaches_a_client_although_a_reset_follows() {
+        let ((mut client, relayed), (asked, mut signd)) = (pair().await, pair().await);
+        let refusal = Reply::refused(&"illegal host").to_bytes();
+        signd.write_all(&refusal).await.unwrap();
+        client.write_all(&[0, 9]).await.unwrap();
+        let running = tokio::spawn(run(relayed, asked));
+        let mut read = vec![0; refusal.len()];
+        client.read_exact(&mut read).await.unwrap();
+        reset(signd);
+        assert_eq!(client.read(&mut [0]).await.unwrap(), 0, "a regular end");
+        drop(client);
+        let seen = running.await.unwrap();
+        assert!(matches!(seen.end, End::Whole) && seen.request.is_none());
+        assert_eq!((read, seen.reply), (refusal.clone(), refusal));
+    }
+
+    #[tokio::test]
+    async fn half_a_reply_is_half_a_reply_for_the_client_too_and_then_a_reset() {
+        let ((mut client, relayed), (asked, mut signd)) = (pair().await, pair().await);
+        signd.write_all(&[0, 0, 0, 9]).await.unwrap();
+        let running = tokio::spawn(run(relayed, asked));
+        let mut read = [0xff; 4];
+        client.read_exact(&mut read).await.unwrap();
+        reset(signd);
+        assert_eq!(read, [0, 0, 0, 9]);
+        assert!(client.read(&mut [0]).await.is_err());
+        assert!(matches!(running.await.unwrap().end, End::SigndLost(_)));
+    }
+
+    #[tokio::test]
+    async fn the_longest_request_passes_whole_and_is_not_kept_whole() {
+        let ((client, relayed), (asked, mut signd)) = (pair().await, pair().await);
+        let (mut read, mut write) = client.into_split();
+        let long = [&[0xff; 4][..], &vec![7; 2 * REQUEST_BYTES_MAX]].concat();
+        let running = tokio::spawn(run(relayed, asked));
+        let sent = long.clone();
+        let sending = tokio::spawn(async move { write.write_all(&sent).await.map(|()| write) });
+        let mut got = vec![0; long.len()];
+        signd.read_exact(&mut got).await.unwrap();
+        signd.write_all(b"no").await.unwrap();
+        drop(signd);
+        let mut said = Vec::new();
+        read.read_to_end(&mut said).await.unwrap();
+        drop((sending.await.unwrap().unwrap(), read));
+        let seen = running.await.unwrap();
+        assert!(got == long && said == b"no" && seen.is_long);
+        assert_eq!((seen.request_bytes.len(), &seen.reply[..]), (KEPT_MAX, &b"no"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_wait_is_noticed() {
+        let ((client, relayed), (asked, _signd)) = (pair().await, pair().await);
+        reset(client);
+        assert!(matches!(run(relayed, asked).await.end, End::ClientGone));
+    }
+
+    #[tokio::test]
+    async fn half_a_request_reaches_signd_with_its_end() {
+        let ((mut client, relayed), (asked, mut signd)) = (pair().await, pair().await);
+        client.write_all(&[0, 9, 0]).await.unwrap();
+        client.shutdown().await.unwrap();
+        let running = tokio::spawn(run(relayed, asked));
+        let mut got = Vec::new();
+        signd.read_to_end(&mut got).await.unwrap();
+        drop(signd);
+        let seen = running.await.unwrap();
+        assert!(got == [0, 9, 0] && seen.request.is_none() && matches!(seen.end, End::Whole));
     }
 }

@@ -129,22 +129,12 @@ impl Watch {
     }
 
     pub(super) fn take(&self, outcome: Outcome) {
-        let mut state = self.lock();
-        state.counts.add(&outcome);
-        let Some(mut view) = View::of(outcome) else { return };
-        let (key, now) = (view.kind.unwrap_or(view.status), Instant::now());
-        let line = state.lines.get_mut(key);
+        let line = self.lock().take(outcome, Instant::now());
         match line {
-            Some(line) if now.saturating_duration_since(line.at) < LINE_EVERY => {
-                line.more = line.more.saturating_add(1);
-                return;
-            }
-            Some(line) => view.unsaid = line.more,
+            Some(view) if self.json => terminal::json(&view),
+            Some(view) => terminal::out(&view.text()),
             None => {}
         }
-        state.lines.insert(key, Line { at: now, more: 0 });
-        drop(state);
-        if self.json { terminal::json(&view) } else { terminal::out(&view.text()) }
     }
 
     /// All counts since the start.
@@ -160,6 +150,24 @@ impl Watch {
     /// Numbers are right whoever panicked.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Counts it, and gives the line that is due for it.
+    fn take(&mut self, outcome: Outcome, now: Instant) -> Option<View> {
+        self.counts.add(&outcome);
+        let mut view = View::of(outcome)?;
+        let key = view.kind.unwrap_or(view.status);
+        if let Some(last) = self.lines.get_mut(key) {
+            if now.saturating_duration_since(last.at) < LINE_EVERY {
+                last.more = last.more.saturating_add(1);
+                return None;
+            }
+            view.unsaid = last.more;
+        }
+        self.lines.insert(key, Line { at: now, more: 0 });
+        Some(view)
     }
 }
 
@@ -306,12 +314,16 @@ mod tests {
 
     #[test]
     fn of_one_kind_there_is_one_line_a_minute_and_the_rest_is_counted() {
-        let watch = Watch::new(true);
-        for _ in 0..5 {
-            watch.take(different(Difference::Probe));
-        }
-        let state = watch.lock();
-        assert_eq!(state.lines["probe"].more, 4);
-        assert_eq!(state.counts.different["probe"], 5);
+        let (mut state, begun) = (State::default(), Instant::now());
+        let mut at = |seconds: u64, difference| {
+            let now = begun.checked_add(Duration::from_secs(seconds)).unwrap();
+            state.take(different(difference), now).map(|view| view.unsaid)
+        };
+        assert_eq!(at(0, Difference::Probe), Some(0));
+        assert_eq!([1, 2, 59].map(|seconds| at(seconds, Difference::Probe)), [None; 3]);
+        assert_eq!(at(59, Difference::PublicKey), Some(0), "another kind");
+        assert_eq!(at(60, Difference::Probe), Some(3));
+        assert_eq!(at(61, Difference::Probe), None);
+        assert_eq!(state.counts.different["probe"], 6);
     }
 }
