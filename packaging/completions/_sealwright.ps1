@@ -34,6 +34,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
             [CompletionResult]::new('strip', 'strip', [CompletionResultType]::ParameterValue, 'Remove signatures')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what is signed, by whom, and how; nothing is checked')
+            [CompletionResult]::new('obs-shadow', 'obs-shadow', [CompletionResultType]::ParameterValue, 'Stand before a signd of obs-sign: clients get its answers, a server of ours is asked the same, and what differs is said')
             [CompletionResult]::new('obs-sign', 'obs-sign', [CompletionResultType]::ParameterValue, 'Sign with the command line of obs-sign''s sign, as does this program when it is called by that name')
             [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Set up a server: authority, certificates, clients, root key, configuration')
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Run a server: the process with the network and the process with the keys, started again when they end')
@@ -413,6 +414,19 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
         }
+        'sealwright;obs-shadow' {
+            [CompletionResult]::new('--listen', '--listen', [CompletionResultType]::ParameterName, 'Where clients ask; a port alone is one of 127.0.0.1')
+            [CompletionResult]::new('--signd', '--signd', [CompletionResultType]::ParameterName, 'The signd that answers')
+            [CompletionResult]::new('--ours', '--ours', [CompletionResultType]::ParameterName, 'The server of ours that is asked the same: an address of `[obs] listen`')
+            [CompletionResult]::new('--allow', '--allow', [CompletionResultType]::ParameterName, 'Who may ask; several times. Needed unless it listens on a loopback address, where everybody may without it')
+            [CompletionResult]::new('--every', '--every', [CompletionResultType]::ParameterName, 'Minutes between summaries')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
         'sealwright;obs-sign' {
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -510,6 +524,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('verify', 'verify', [CompletionResultType]::ParameterValue, 'Check signatures and digests of files')
             [CompletionResult]::new('strip', 'strip', [CompletionResultType]::ParameterValue, 'Remove signatures')
             [CompletionResult]::new('inspect', 'inspect', [CompletionResultType]::ParameterValue, 'Show what is signed, by whom, and how; nothing is checked')
+            [CompletionResult]::new('obs-shadow', 'obs-shadow', [CompletionResultType]::ParameterValue, 'Stand before a signd of obs-sign: clients get its answers, a server of ours is asked the same, and what differs is said')
             [CompletionResult]::new('obs-sign', 'obs-sign', [CompletionResultType]::ParameterValue, 'Sign with the command line of obs-sign''s sign, as does this program when it is called by that name')
             [CompletionResult]::new('init', 'init', [CompletionResultType]::ParameterValue, 'Set up a server: authority, certificates, clients, root key, configuration')
             [CompletionResult]::new('serve', 'serve', [CompletionResultType]::ParameterValue, 'Run a server: the process with the network and the process with the keys, started again when they end')
@@ -587,6 +602,9 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;help;inspect' {
+            break
+        }
+        'sealwright;help;obs-shadow' {
             break
         }
         'sealwright;help;obs-sign' {

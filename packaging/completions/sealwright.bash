@@ -40,6 +40,9 @@ _sealwright() {
             sealwright,key)
                 cmd="sealwright__subcmd__key"
                 ;;
+            sealwright,obs-shadow)
+                cmd="sealwright__subcmd__obs__subcmd__shadow"
+                ;;
             sealwright,obs-sign)
                 cmd="sealwright__subcmd__obs__subcmd__sign"
                 ;;
@@ -90,6 +93,9 @@ _sealwright() {
                 ;;
             sealwright__subcmd__help,key)
                 cmd="sealwright__subcmd__help__subcmd__key"
+                ;;
+            sealwright__subcmd__help,obs-shadow)
+                cmd="sealwright__subcmd__help__subcmd__obs__subcmd__shadow"
                 ;;
             sealwright__subcmd__help,obs-sign)
                 cmd="sealwright__subcmd__help__subcmd__obs__subcmd__sign"
@@ -236,7 +242,7 @@ _sealwright() {
 
     case "${cmd}" in
         sealwright)
-            opts="-h -V --json --help --version demo key import sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
+            opts="-h -V --json --help --version demo key import sign resign verify strip inspect obs-shadow obs-sign init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -316,7 +322,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help)
-            opts="demo key import sign resign verify strip inspect obs-sign init serve front signer token-keeper token-worker generate help"
+            opts="demo key import sign resign verify strip inspect obs-shadow obs-sign init serve front signer token-keeper token-worker generate help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -584,6 +590,20 @@ _sealwright() {
         sealwright__subcmd__help__subcmd__key__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__obs__subcmd__shadow)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1407,6 +1427,40 @@ _sealwright() {
                     return 0
                     ;;
                 --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__obs__subcmd__shadow)
+            opts="-h -V --listen --signd --ours --allow --every --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --signd)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ours)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --allow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -31,6 +31,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand verify 'Check signatures and digests of files'
             cand strip 'Remove signatures'
             cand inspect 'Show what is signed, by whom, and how; nothing is checked'
+            cand obs-shadow 'Stand before a signd of obs-sign: clients get its answers, a server of ours is asked the same, and what differs is said'
             cand obs-sign 'Sign with the command line of obs-sign''s sign, as does this program when it is called by that name'
             cand init 'Set up a server: authority, certificates, clients, root key, configuration'
             cand serve 'Run a server: the process with the network and the process with the keys, started again when they end'
@@ -375,6 +376,18 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand -V 'Print version'
             cand --version 'Print version'
         }
+        &'sealwright;obs-shadow'= {
+            cand --listen 'Where clients ask; a port alone is one of 127.0.0.1'
+            cand --signd 'The signd that answers'
+            cand --ours 'The server of ours that is asked the same: an address of `[obs] listen`'
+            cand --allow 'Who may ask; several times. Needed unless it listens on a loopback address, where everybody may without it'
+            cand --every 'Minutes between summaries'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
         &'sealwright;obs-sign'= {
             cand --json 'One JSON object for each file or key on standard output'
             cand -V 'Print version'
@@ -464,6 +477,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand verify 'Check signatures and digests of files'
             cand strip 'Remove signatures'
             cand inspect 'Show what is signed, by whom, and how; nothing is checked'
+            cand obs-shadow 'Stand before a signd of obs-sign: clients get its answers, a server of ours is asked the same, and what differs is said'
             cand obs-sign 'Sign with the command line of obs-sign''s sign, as does this program when it is called by that name'
             cand init 'Set up a server: authority, certificates, clients, root key, configuration'
             cand serve 'Run a server: the process with the network and the process with the keys, started again when they end'
@@ -522,6 +536,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help;strip'= {
         }
         &'sealwright;help;inspect'= {
+        }
+        &'sealwright;help;obs-shadow'= {
         }
         &'sealwright;help;obs-sign'= {
         }

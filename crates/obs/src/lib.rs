@@ -9,6 +9,7 @@
 //! document hash --hashed.rs---> trailer, digest --request.rs--> bytes                       | client's side
 //! reply bytes   --reply.rs----> results --hashed.rs--> version 4 signature                  |
 //! sign.conf     --config.rs---> Config                                                      | both
+//! two replies   --compare.rs--> how they differ                                             | between both
 //! ```
 //!
 //! One connection carries one request and one reply, and the server closes after it. A request carries *digests* in which
@@ -20,13 +21,14 @@
 //! the behaviour was taken from its texts and from captured connections (fixtures/obs), not from its code.
 //!
 //! Reading order: [`limits`], [`request`], [`command`], [`digest`], [`refusal`], [`reply`], [`packet`],
-//! [`framing`], [`hashed`], [`project_key`], [`config`].
+//! [`framing`], [`hashed`], [`project_key`], [`config`], [`compare`].
 //!
 //! Promise: [`request::Request`] and [`reply::Reply`] encode to the very bytes that they were parsed from.
 
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod compare;
 pub mod config;
 pub mod digest;
 pub mod error;

@@ -127,18 +127,26 @@ impl Reply {
     /// [`Error::Refused`] if the server refused; [`Error::Malformed`] for another number of results, or lengths that
     /// do not add up.
     pub fn results(&self, form: Form, expected: usize) -> Result<Vec<&[u8]>, Error> {
-        if self.status != 0 {
-            return Err(Error::Refused { status: self.status, text: self.text() });
-        }
-        let results = match form {
-            Form::OldPing | Form::Old | Form::New if self.results.is_empty() => Vec::new(),
-            Form::OldPing | Form::Old => vec![self.results.as_slice()],
-            Form::New => self.counted()?,
-        };
+        let results = self.all_results(form)?;
         if results.len() == expected {
             Ok(results)
         } else {
             Err(Error::malformed("reply", "it has another number of results than was asked for"))
+        }
+    }
+
+    /// The results of a request in this form, however many.
+    ///
+    /// # Errors
+    /// As [`Self::results`], but for their number.
+    pub fn all_results(&self, form: Form) -> Result<Vec<&[u8]>, Error> {
+        if self.status != 0 {
+            return Err(Error::Refused { status: self.status, text: self.text() });
+        }
+        match form {
+            Form::OldPing | Form::Old | Form::New if self.results.is_empty() => Ok(Vec::new()),
+            Form::OldPing | Form::Old => Ok(vec![self.results.as_slice()]),
+            Form::New => self.counted(),
         }
     }
 

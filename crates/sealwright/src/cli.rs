@@ -4,6 +4,7 @@ mod help;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod keys;
+mod obs_shadow;
 pub(crate) mod obs_sign;
 mod resign;
 pub(crate) mod sign;
@@ -61,6 +62,9 @@ pub(crate) enum Command {
     Strip(strip::Args),
     /// Show what is signed, by whom, and how; nothing is checked.
     Inspect(inspect::Args),
+    /// Stand before a signd of obs-sign: clients get its answers, a server of ours is asked the same, and what differs is said.
+    #[command(after_long_help = help::OBS_SHADOW)]
+    ObsShadow(obs_shadow::Args),
     /// Sign with the command line of obs-sign's sign, as does this program when it is called by that name.
     #[command(disable_help_flag = true, after_long_help = obs_sign::HELP)]
     ObsSign(obs_sign::Args),
@@ -122,6 +126,7 @@ impl Cli {
             Command::Verify(args) => verify::run(args, context).await,
             Command::Strip(args) => strip::run(args, context).await,
             Command::Inspect(args) => inspect::run(args, context).await,
+            Command::ObsShadow(args) => obs_shadow::run(args, context).await,
             Command::ObsSign(args) => Err(obs_sign::came_late(&args)),
             Command::Init(args) => init::run(args, context),
             Command::Serve(args) => serve::run(&args),

@@ -21,6 +21,8 @@ mod project_keys;
 mod replay;
 #[path = "obs/serving.rs"]
 mod serving;
+#[path = "obs/shadow.rs"]
+mod shadow;
 #[path = "obs/tls.rs"]
 mod tls;
 #[path = "obs/trouble.rs"]

@@ -71,11 +71,20 @@ impl Peer {
         Ok(Self { host: host.to_owned(), port, source, tls })
     }
 
-    /// Sends a request and reads until the other end closes.
+    /// A connection, for whoever passes on what others say; without TLS.
     ///
     /// # Errors
     /// [`SigndFault::Unreached`].
-    pub(super) async fn exchange(&self, request: &[u8]) -> Result<Vec<u8>, SigndFault> {
+    pub async fn open(&self) -> Result<TcpStream, SigndFault> {
+        let outcome = self.connect().await;
+        outcome.map_err(|why| SigndFault::Unreached { server: self.to_string(), why })
+    }
+
+    /// Sends a request and reads until the other end closes: one byte more than a reply can have, at most.
+    ///
+    /// # Errors
+    /// [`SigndFault::Unreached`].
+    pub async fn exchange(&self, request: &[u8]) -> Result<Vec<u8>, SigndFault> {
         let outcome = async {
             let stream = self.connect().await?;
             match &self.tls {

@@ -198,6 +198,34 @@ EXAMPLES:
   sealwright import obs-signd --sign-conf /etc/sign.conf
         Keys of a signd, and the text for [obs] of server.toml.";
 
+/// Of `obs-shadow`.
+pub(crate) const OBS_SHADOW: &str = "\
+Clients ask here as they ask their signd, and get its bytes. When a client
+has its answer, the server of ours is asked the same, and the two answers
+are compared; no client waits for it. Each difference is counted by its
+kind, and named in a line on standard output, one a minute of each kind.
+A summary is written now and then, and at the end.
+
+Not asked twice: keygen (it would make a second key), privtotp,
+privileged, and requests that are not complete. Digests that ours signs
+have entries in its log like any other.
+
+As root it asks signd from ports below 1024, as signd wants to be asked.
+
+EXIT STATUS:
+  0  a signal ended it; the last line has the counts
+  1  it cannot listen, or the lines could not be written
+  2  wrong usage: nothing was attempted
+
+EXAMPLES:
+  sealwright obs-shadow --listen 5168 --signd 127.0.0.1:5167 \\
+      --ours sign.example.org:5167
+        For clients on this host, with port: 5168 in their sign.conf.
+  sealwright --json obs-shadow --listen 192.0.2.1:5168 \\
+      --allow 192.0.2.7 --allow 198.51.100.0/24 \\
+      --signd 127.0.0.1:5167 --ours 127.0.0.1:5267 >shadow.json
+        For other hosts; one JSON object a line.";
+
 /// Of `verify`.
 pub(crate) const VERIFY: &str = "\
 A file is one of valid, unsigned, unknown-key, future, expired, weak,
@@ -226,7 +254,7 @@ mod tests {
 
     #[test]
     fn lines_fit_a_terminal_of_80_columns_beside_the_margins_of_man() {
-        for text in [STRIP, TOP, IMPORT, INIT, SIGN, RESIGN, VERIFY] {
+        for text in [STRIP, TOP, IMPORT, OBS_SHADOW, INIT, SIGN, RESIGN, VERIFY] {
             for line in text.lines() {
                 assert!(line.len() <= 73, "{line}");
             }

@@ -12,14 +12,14 @@ use sealwright_testkit::fixtures;
 use super::serving::{Obs, ask, ask_half};
 
 /// How a reply differs, and why.
-enum Difference {
+pub(crate) enum Difference {
     /// In the numbers of the one packet.
     Probe,
     /// Wholly.
     Other,
 }
 
-fn differences() -> BTreeMap<String, Difference> {
+pub(crate) fn differences() -> BTreeMap<String, Difference> {
     let text = fs::read_to_string(fixtures::path("obs/differences.tsv")).unwrap();
     let rows = text.lines().skip(1).map(|line| {
         let [name, kind, reason] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
@@ -34,7 +34,7 @@ fn differences() -> BTreeMap<String, Difference> {
     rows.collect()
 }
 
-fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
