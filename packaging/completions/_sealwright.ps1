@@ -68,6 +68,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'List the keys')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show one key')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write the certificate (the public key)')
+            [CompletionResult]::new('export-secret', 'export-secret', [CompletionResultType]::ParameterValue, 'Give secret keys back to a home of GnuPG, on the machine of root key and store: the way back to signd')
             [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Take in an OpenPGP secret key, which travels encrypted to the signer process, or a key that is on a token')
             [CompletionResult]::new('renew', 'renew', [CompletionResultType]::ParameterValue, 'Give a key a new period of validity: new self-signatures, with SHA-256')
             [CompletionResult]::new('disable', 'disable', [CompletionResultType]::ParameterValue, 'Let a key make no more signatures; takes effect before the next signature leaves')
@@ -123,6 +124,22 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            break
+        }
+        'sealwright;key;export-secret' {
+            [CompletionResult]::new('--gnupghome', '--gnupghome', [CompletionResultType]::ParameterName, 'The home of GnuPG that gets the keys; it must be there')
+            [CompletionResult]::new('--phrases', '--phrases', [CompletionResultType]::ParameterName, 'The folder that gets a passphrase file for each key, by its name; it must be there')
+            [CompletionResult]::new('--gpg', '--gpg', [CompletionResultType]::ParameterName, 'The gpg that takes them, of GnuPG 2')
+            [CompletionResult]::new('--server-config', '--server-config', [CompletionResultType]::ParameterName, 'The server.toml that says where store and root key are; default: those of this user')
+            [CompletionResult]::new('--root-key', '--root-key', [CompletionResultType]::ParameterName, 'The root key''s file, where it is not in the signer''s directory')
+            [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml')
+            [CompletionResult]::new('--secret-leaves-custody', '--secret-leaves-custody', [CompletionResultType]::ParameterName, 'Needed: whoever can read the home and the phrases then signs whatever they want with these keys, for ever, with no grant asked and no log entry made. It cannot be undone')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object for each file or key on standard output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             break
@@ -184,6 +201,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'List the keys')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show one key')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write the certificate (the public key)')
+            [CompletionResult]::new('export-secret', 'export-secret', [CompletionResultType]::ParameterValue, 'Give secret keys back to a home of GnuPG, on the machine of root key and store: the way back to signd')
             [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Take in an OpenPGP secret key, which travels encrypted to the signer process, or a key that is on a token')
             [CompletionResult]::new('renew', 'renew', [CompletionResultType]::ParameterValue, 'Give a key a new period of validity: new self-signatures, with SHA-256')
             [CompletionResult]::new('disable', 'disable', [CompletionResultType]::ParameterValue, 'Let a key make no more signatures; takes effect before the next signature leaves')
@@ -201,6 +219,9 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;key;help;export' {
+            break
+        }
+        'sealwright;key;help;export-secret' {
             break
         }
         'sealwright;key;help;import' {
@@ -523,6 +544,7 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'List the keys')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show one key')
             [CompletionResult]::new('export', 'export', [CompletionResultType]::ParameterValue, 'Write the certificate (the public key)')
+            [CompletionResult]::new('export-secret', 'export-secret', [CompletionResultType]::ParameterValue, 'Give secret keys back to a home of GnuPG, on the machine of root key and store: the way back to signd')
             [CompletionResult]::new('import', 'import', [CompletionResultType]::ParameterValue, 'Take in an OpenPGP secret key, which travels encrypted to the signer process, or a key that is on a token')
             [CompletionResult]::new('renew', 'renew', [CompletionResultType]::ParameterValue, 'Give a key a new period of validity: new self-signatures, with SHA-256')
             [CompletionResult]::new('disable', 'disable', [CompletionResultType]::ParameterValue, 'Let a key make no more signatures; takes effect before the next signature leaves')
@@ -539,6 +561,9 @@ Register-ArgumentCompleter -Native -CommandName 'sealwright' -ScriptBlock {
             break
         }
         'sealwright;help;key;export' {
+            break
+        }
+        'sealwright;help;key;export-secret' {
             break
         }
         'sealwright;help;key;import' {

@@ -142,6 +142,9 @@ _sealwright() {
             sealwright__subcmd__help__subcmd__key,export)
                 cmd="sealwright__subcmd__help__subcmd__key__subcmd__export"
                 ;;
+            sealwright__subcmd__help__subcmd__key,export-secret)
+                cmd="sealwright__subcmd__help__subcmd__key__subcmd__export__subcmd__secret"
+                ;;
             sealwright__subcmd__help__subcmd__key,import)
                 cmd="sealwright__subcmd__help__subcmd__key__subcmd__import"
                 ;;
@@ -184,6 +187,9 @@ _sealwright() {
             sealwright__subcmd__key,export)
                 cmd="sealwright__subcmd__key__subcmd__export"
                 ;;
+            sealwright__subcmd__key,export-secret)
+                cmd="sealwright__subcmd__key__subcmd__export__subcmd__secret"
+                ;;
             sealwright__subcmd__key,help)
                 cmd="sealwright__subcmd__key__subcmd__help"
                 ;;
@@ -210,6 +216,9 @@ _sealwright() {
                 ;;
             sealwright__subcmd__key__subcmd__help,export)
                 cmd="sealwright__subcmd__key__subcmd__help__subcmd__export"
+                ;;
+            sealwright__subcmd__key__subcmd__help,export-secret)
+                cmd="sealwright__subcmd__key__subcmd__help__subcmd__export__subcmd__secret"
                 ;;
             sealwright__subcmd__key__subcmd__help,help)
                 cmd="sealwright__subcmd__key__subcmd__help__subcmd__help"
@@ -453,7 +462,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help__subcmd__key)
-            opts="create list show export import renew disable enable"
+            opts="create list show export export-secret import renew disable enable"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -509,6 +518,20 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__help__subcmd__key__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__help__subcmd__key__subcmd__export__subcmd__secret)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -945,7 +968,7 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key)
-            opts="-h -V --server --config --json --help --version create list show export import renew disable enable help"
+            opts="-h -V --server --config --json --help --version create list show export export-secret import renew disable enable help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1090,8 +1113,50 @@ _sealwright() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sealwright__subcmd__key__subcmd__export__subcmd__secret)
+            opts="-h -V --gnupghome --phrases --gpg --server-config --root-key --secret-leaves-custody --server --config --json --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gnupghome)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --phrases)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gpg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server-config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sealwright__subcmd__key__subcmd__help)
-            opts="create list show export import renew disable enable help"
+            opts="create list show export export-secret import renew disable enable help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1147,6 +1212,20 @@ _sealwright() {
             return 0
             ;;
         sealwright__subcmd__key__subcmd__help__subcmd__export)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sealwright__subcmd__key__subcmd__help__subcmd__export__subcmd__secret)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -63,6 +63,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand list 'List the keys'
             cand show 'Show one key'
             cand export 'Write the certificate (the public key)'
+            cand export-secret 'Give secret keys back to a home of GnuPG, on the machine of root key and store: the way back to signd'
             cand import 'Take in an OpenPGP secret key, which travels encrypted to the signer process, or a key that is on a token'
             cand renew 'Give a key a new period of validity: new self-signatures, with SHA-256'
             cand disable 'Let a key make no more signatures; takes effect before the next signature leaves'
@@ -114,6 +115,21 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand --json 'One JSON object for each file or key on standard output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+        }
+        &'sealwright;key;export-secret'= {
+            cand --gnupghome 'The home of GnuPG that gets the keys; it must be there'
+            cand --phrases 'The folder that gets a passphrase file for each key, by its name; it must be there'
+            cand --gpg 'The gpg that takes them, of GnuPG 2'
+            cand --server-config 'The server.toml that says where store and root key are; default: those of this user'
+            cand --root-key 'The root key''s file, where it is not in the signer''s directory'
+            cand --server 'Server to ask, as https://HOST:PORT (several with commas), or `embedded` for the keys of this user. Default: SEALWRIGHT_SERVER, else what client.toml says, else embedded'
+            cand --config 'Configuration of the client: server, certificates. Default: SEALWRIGHT_CLIENT_CONFIG, else ~/.config/sealwright/client.toml, else /etc/sealwright/client.toml'
+            cand --secret-leaves-custody 'Needed: whoever can read the home and the phrases then signs whatever they want with these keys, for ever, with no grant asked and no log entry made. It cannot be undone'
+            cand --json 'One JSON object for each file or key on standard output'
+            cand -h 'Print help'
+            cand --help 'Print help'
             cand -V 'Print version'
             cand --version 'Print version'
         }
@@ -170,6 +186,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand list 'List the keys'
             cand show 'Show one key'
             cand export 'Write the certificate (the public key)'
+            cand export-secret 'Give secret keys back to a home of GnuPG, on the machine of root key and store: the way back to signd'
             cand import 'Take in an OpenPGP secret key, which travels encrypted to the signer process, or a key that is on a token'
             cand renew 'Give a key a new period of validity: new self-signatures, with SHA-256'
             cand disable 'Let a key make no more signatures; takes effect before the next signature leaves'
@@ -183,6 +200,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;key;help;show'= {
         }
         &'sealwright;key;help;export'= {
+        }
+        &'sealwright;key;help;export-secret'= {
         }
         &'sealwright;key;help;import'= {
         }
@@ -476,6 +495,7 @@ set edit:completion:arg-completer[sealwright] = {|@words|
             cand list 'List the keys'
             cand show 'Show one key'
             cand export 'Write the certificate (the public key)'
+            cand export-secret 'Give secret keys back to a home of GnuPG, on the machine of root key and store: the way back to signd'
             cand import 'Take in an OpenPGP secret key, which travels encrypted to the signer process, or a key that is on a token'
             cand renew 'Give a key a new period of validity: new self-signatures, with SHA-256'
             cand disable 'Let a key make no more signatures; takes effect before the next signature leaves'
@@ -488,6 +508,8 @@ set edit:completion:arg-completer[sealwright] = {|@words|
         &'sealwright;help;key;show'= {
         }
         &'sealwright;help;key;export'= {
+        }
+        &'sealwright;help;key;export-secret'= {
         }
         &'sealwright;help;key;import'= {
         }

@@ -116,6 +116,41 @@ impl Home {
         Ok(key)
     }
 
+    /// Whether the home has the secret of this key.
+    ///
+    /// # Errors
+    /// gpg cannot be run.
+    pub async fn has_secret(&self, fingerprint: &str) -> Result<bool, GnupgFault> {
+        let mut command = self.gpg();
+        command.args(["--with-colons", "--list-secret-keys"]).arg(fingerprint);
+        let not_run = |source| GnupgFault::NotRun { program: self.program.clone(), source };
+        let output = self.in_time(EXPORT_MAX, command.output()).await?.map_err(not_run)?;
+        Ok(output.status.success())
+    }
+
+    /// Takes a transferable secret key in, which is under its passphrase already, by a pipe.
+    ///
+    /// # Errors
+    /// gpg cannot be run, or does not take it.
+    pub async fn import(&self, key: &[u8]) -> Result<(), GnupgFault> {
+        let mut command = self.gpg();
+        command.arg("--import").stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = self.spawn(command)?;
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        let work = async {
+            let give = async {
+                if let Some(mut stdin) = stdin {
+                    // One that ended says why.
+                    let _ = stdin.write_all(key).await;
+                }
+            };
+            let ((), said) = tokio::join!(give, said(stderr));
+            (said, child.wait().await)
+        };
+        let (said, status) = self.in_time(EXPORT_MAX, work).await?;
+        self.ended(status, said)
+    }
+
     /// Ends the agent that was started for us; one that ran before goes on.
     pub async fn close(self) {
         if self.ends_agent {

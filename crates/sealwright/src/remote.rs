@@ -68,6 +68,11 @@ pub(crate) enum Opened {
 }
 
 impl ServerArgs {
+    /// Whether the command line names a server or a configuration of the client.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.server.is_some() || self.config.is_some()
+    }
+
     /// What was named, else what is configured, else embedded.
     ///
     /// # Errors

@@ -33,6 +33,15 @@ use crate::failure::{Exit, Failure};
 use crate::machine;
 use crate::terminal;
 
+/// Folder of the store and directory of the signer, as `server.toml` says.
+///
+/// # Errors
+/// The file cannot be read, or is wrong.
+pub(crate) fn store_and_root(file: &std::path::Path) -> Result<(PathBuf, PathBuf), Failure> {
+    let config = files::config(file)?;
+    Ok((config.store, config.signer.root))
+}
+
 /// `serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {

@@ -23,6 +23,7 @@ mod clock;
 mod confine;
 mod count;
 mod create;
+mod custody;
 mod error;
 mod files;
 mod floor;
@@ -56,6 +57,7 @@ use tokens::Tokens;
 
 pub use clock::{Clock, SystemClock};
 pub use confine::{Enforced, Landlock, confine, has_landlock, refuse_attacks, shut_into};
+pub use custody::{Custody, EXPORTS_FILE};
 pub use error::Error;
 pub use listen::Socket;
 pub use process::give_up_dumps_and_privileges;

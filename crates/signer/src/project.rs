@@ -10,6 +10,8 @@ mod message;
 use sealwright_crypto::algorithm::KeyVersion;
 use sealwright_proto::status::{Code, Fault};
 
+pub(crate) use make::secret_body;
+
 use crate::import;
 use crate::opened::Component;
 use crate::tokens::Tokens;

@@ -1,6 +1,7 @@
 //! `sealwright key ...`: the user's side of key administration.
 
 pub(crate) mod bare;
+mod export_secret;
 
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -46,6 +47,8 @@ pub(crate) enum KeyCommand {
     },
     /// Write the certificate (the public key).
     Export(ExportArgs),
+    /// Give secret keys back to a home of GnuPG, on the machine of root key and store: the way back to signd.
+    ExportSecret(export_secret::Args),
     /// Take in an OpenPGP secret key, which travels encrypted to the signer process, or a key that is on a token.
     Import(ImportArgs),
     /// Give a key a new period of validity: new self-signatures, with SHA-256.
@@ -223,6 +226,9 @@ fn user_id(text: &str) -> Result<String, String> {
 /// Carries out one `key` command, over a server or the embedded default.
 pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
     let Args { server, command } = args;
+    if let KeyCommand::ExportSecret(args) = command {
+        return export_secret::run(args, &server, context).await;
+    }
     let way = server.choose()?;
     if let Some(places) = way.nothing_stored()? {
         // Looking must not make a store and a root key.
@@ -252,7 +258,7 @@ enum Looks<'a> {
 impl KeyCommand {
     fn looks_at(&self) -> Looks<'_> {
         match self {
-            Self::List => Looks::AtAll,
+            Self::List | Self::ExportSecret(_) => Looks::AtAll,
             Self::Create(_) | Self::Import(_) => Looks::Makes,
             Self::Export(args) => Looks::AtOne(&args.key),
             Self::Show { key } | Self::Renew { key, .. } | Self::Disable { key } | Self::Enable { key } => {
@@ -289,6 +295,8 @@ async fn with(
             Ok(())
         }
         KeyCommand::Export(args) => export(connection, args).await,
+        // Goes by no connection.
+        KeyCommand::ExportSecret(_) => Ok(()),
         KeyCommand::Import(args) => import_key(connection, args, context, revocations).await,
         KeyCommand::Renew { key, expires } => {
             let key = connection.renew(&key, expires.0).await.map_err(refused)?;

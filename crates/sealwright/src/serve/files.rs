@@ -113,6 +113,15 @@ impl Taken {
     }
 }
 
+/// The configuration alone.
+///
+/// # Errors
+/// It cannot be read, or is wrong.
+pub(super) fn config(server: &Path) -> Result<Config, Failure> {
+    let server = Taken::read(Role::Server, server)?;
+    Config::parse(&server.path, server.text()?)
+}
+
 /// As the client sees its key: what is the user's is for nobody else, and what root shares with a group is meant for it.
 const fn is_open(mode: u32, owner: u32) -> bool {
     let others = if owner == 0 { 0o007 } else { 0o077 };

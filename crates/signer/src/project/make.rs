@@ -80,7 +80,7 @@ fn certificate(
 }
 
 /// The body of an unprotected secret key packet (RFC 9580 section 5.5.3, version 4).
-fn secret_body(stored: &StoredComponent) -> Result<Zeroizing<Vec<u8>>, Fault> {
+pub(crate) fn secret_body(stored: &StoredComponent) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let numbers =
         openpgp_numbers(&stored.secret).ok_or_else(|| internal(&"its numbers cannot be written"))?;
     let len = numbers.iter().fold(0_usize, |len, number| len.saturating_add(number.len()).saturating_add(2));
