@@ -20,7 +20,8 @@ pub(crate) fn run(data: &[u8]) {
     names.push("nobody at all".to_owned());
     names.sort();
     names.dedup();
-    let phrases = names.iter().map(|name| Phrase { name: name.clone(), path: name.into() }).collect();
+    let phrases =
+        names.iter().map(|name| Phrase { name: name.clone(), path: name.into(), is_file: true }).collect();
     let candidates = plan(phrases, &keys, NOW);
     for (name, candidate) in names.iter().zip(&candidates) {
         assert_eq!(&candidate.name, name, "passphrase files come first, in their order");

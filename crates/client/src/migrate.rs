@@ -189,6 +189,9 @@ pub enum NotTaken {
     /// A passphrase file without a key.
     #[error("there is a passphrase file, and no secret key with this address")]
     NoKey,
+    /// A folder, a pipe, a link that leads nowhere.
+    #[error("what has the name of a passphrase file is no file")]
+    NoFile,
     /// Which of them the service would take depends on its gpg.
     #[error("several secret keys have this address: {}", fingerprints.join(", "))]
     SeveralKeys {
@@ -253,6 +256,7 @@ impl NotTaken {
     #[must_use]
     pub fn advice(&self) -> &str {
         match self {
+            Self::NoFile => "Remove it, or put the passphrase file there, and run the same command again.",
             Self::NoKey => "Remove the file, or look for the key in a backup of the home.",
             Self::SeveralKeys { .. } => {
                 "Import the right one by hand: gpg --export-secret-keys FINGERPRINT, then sealwright key import NAME FILE."

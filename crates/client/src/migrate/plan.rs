@@ -42,6 +42,8 @@ pub struct Phrase {
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
+    /// Whether it is a regular file, or leads to one.
+    pub is_file: bool,
 }
 
 /// The passphrase files of a folder, in order of their names. Locks of a keygen service beside them are none.
@@ -55,13 +57,14 @@ pub fn phrases(folder: &Path) -> Result<Vec<Phrase>, Error> {
         let entry = entry.map_err(io)?;
         let (name, path) = (shown(Path::new(&entry.file_name())), entry.path());
         // signd takes no user that begins with a dot.
-        if name.starts_with('.') || name.ends_with(".lock") || !path.is_file() {
+        if name.starts_with('.') || name.ends_with(".lock") {
             continue;
         }
         if found.len() >= PHRASES_MAX {
             return Err(Error::TooManyFiles { limit: PHRASES_MAX });
         }
-        found.push(Phrase { name, path });
+        let is_file = path.is_file();
+        found.push(Phrase { name, path, is_file });
     }
     found.sort();
     Ok(found)
@@ -74,11 +77,12 @@ pub fn plan(phrases: Vec<Phrase>, keys: &[SecretKey], now: i64) -> Vec<Candidate
     let served: BTreeSet<String> = phrases.iter().map(|phrase| phrase.name.clone()).collect();
     let mut said = BTreeSet::new();
     let mut candidates = Vec::with_capacity(phrases.len());
-    for Phrase { name, path } in phrases {
+    for Phrase { name, path, is_file } in phrases {
         let (key, why) = names.meant(&name, now);
         said.extend(key.map(|key| key.fingerprint.as_str()));
         let work = match (key, why) {
             (_, Some(why)) => Err(why),
+            (_, None) if !is_file => Err(NotTaken::NoFile),
             (None, None) => Err(NotTaken::NoKey),
             (Some(key), None) => work(&name, &key.fingerprint, path),
         };
@@ -238,7 +242,8 @@ mod tests {
     }
 
     fn planned(names: &[&str], keys: &[SecretKey]) -> Vec<String> {
-        let phrase = |name: &&str| Phrase { name: (*name).to_owned(), path: PathBuf::from(name) };
+        let phrase =
+            |name: &&str| Phrase { name: (*name).to_owned(), path: PathBuf::from(name), is_file: true };
         let candidates = plan(names.iter().map(phrase).collect(), keys, NOW);
         let shown = candidates.iter().map(|candidate| match &candidate.work {
             Ok(work) => format!("{} = {}", work.name, &work.fingerprint[..2]),
@@ -257,6 +262,18 @@ mod tests {
             planned(&["#p@x.org", "ab#p@x.org"], &keys),
             [format!("#p@x.org: {no_key}"), "ab#p@x.org = 01".into(), format!("b#p@x.org: {no_phrase}")]
         );
+    }
+
+    #[test]
+    fn what_is_no_file_in_the_folder_of_passphrases_is_named_and_never_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a@x")).unwrap();
+        std::os::unix::fs::symlink("/nowhere", folder.path().join("b@x")).unwrap();
+        let found = phrases(folder.path()).unwrap();
+        let candidates = plan(found, &[key(1, "<a@x>", |_| ())], NOW);
+        let names: Vec<_> = candidates.iter().map(|candidate| candidate.name.as_str()).collect();
+        assert_eq!(names, ["a@x", "b@x"]);
+        assert!(candidates.iter().all(|candidate| matches!(candidate.work, Err(NotTaken::NoFile))));
     }
 
     #[test]
