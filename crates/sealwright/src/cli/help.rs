@@ -203,8 +203,8 @@ pub(crate) const OBS_SHADOW: &str = "\
 Clients ask here as they ask their signd, and get its bytes. When a
 client has its answer, the server of ours is asked the same, and the two
 answers are compared; no client waits for it. Each difference is counted
-by its kind, and named in a line on standard output, one a minute of each kind.
-A summary is written now and then, and at the end.
+by its kind, and named in a line on standard output, one a minute of
+each kind. A summary is written now and then, and at the end.
 
 Not asked twice: keygen (it would make a second key), privtotp,
 privileged, and requests that are not complete. Digests that ours signs
