@@ -1,5 +1,6 @@
-//! Proof that the tests of the order of effects bite: product code is changed, one step dropped or two swapped, and a
-//! test must fail. The list is `order/mutants.rs`. Long (a build for each): not a part of `ci`.
+//! Proof that the tests of the order of effects and of the registry's laws bite: product code is changed, one step
+//! dropped or two swapped, one mechanism taken away, and a test must fail. The list is `order/mutants.rs`. Long (a build
+//! for each): not a part of `ci`.
 
 mod mutants;
 
@@ -10,11 +11,15 @@ use std::process::{Command, Output};
 use crate::error::Error;
 use crate::process::{self, cargo};
 use crate::{Result, process::root};
-use mutants::{MUTANTS, Mutant, Tests};
+use mutants::{Mutant, Tests};
 
 /// A checkout of the last commit that mutants are made in, and what was built of it; both stay for the next run.
 const TREE: &str = "target/mutants/tree";
 const BUILT: &str = "target/mutants/target";
+
+/// Seconds for tests that are built; they take some 60 at most. coreutils' `timeout` stops them.
+const STANDS_STILL_S: &str = "400";
+const STOPPED_BY_TIMEOUT: i32 = 124;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -31,6 +36,8 @@ enum Fate {
     Types,
     /// This test failed.
     Test(String),
+    /// No test came to its end in [`STANDS_STILL_S`].
+    StandsStill,
     Survived,
 }
 
@@ -43,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let is_chosen = |mutant: &&Mutant| {
         arguments.names.is_empty() || arguments.names.iter().any(|name| mutant.name.contains(name.as_str()))
     };
-    let chosen: Vec<&Mutant> = MUTANTS.iter().filter(is_chosen).collect();
+    let chosen: Vec<&Mutant> = mutants::all().filter(is_chosen).collect();
     let tree = Tree::of_last_commit()?;
     for mutant in &chosen {
         tree.mutated(mutant)?;
@@ -55,6 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 Fate::Survived => {}
                 Fate::Types => return Err(Error::unexpected("the last commit does not compile")),
                 Fate::Test(name) => return Err(Error::unexpected(format!("{name} fails without a mutant"))),
+                Fate::StandsStill => return Err(Error::unexpected("tests stand still without a mutant")),
             }
         }
     }
@@ -63,6 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let told = match tree.judge(mutant)? {
             Fate::Types => "types".to_owned(),
             Fate::Test(name) => format!("test  {name}"),
+            Fate::StandsStill => format!("tests that wait for ever (stopped after {STANDS_STILL_S} s)"),
             Fate::Survived => {
                 survivors = survivors.saturating_add(1);
                 "SURVIVED".to_owned()
@@ -116,28 +125,34 @@ impl Tree {
         fate
     }
 
-    /// One build for both questions: a check first would compile everything that compiles twice.
     fn fate(&self, tests: Tests) -> Result<Fate> {
-        let output = self.test(tests)?;
+        if !self.cargo_test(&mut cargo(&["test"]), tests, &["--no-run"])?.status.success() {
+            return Ok(Fate::Types);
+        }
+        let mut limited = Command::new("timeout");
+        limited.args(["--kill-after=10", STANDS_STILL_S, "cargo", "test"]);
+        let output = self.cargo_test(&mut limited, tests, &[])?;
         if output.status.success() {
             return Ok(Fate::Survived);
+        }
+        if output.status.code() == Some(STOPPED_BY_TIMEOUT) {
+            return Ok(Fate::StandsStill);
         }
         let text = String::from_utf8_lossy(&output.stdout);
         let failed = text.lines().find_map(|line| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"));
         let why = String::from_utf8_lossy(&output.stderr);
         match failed {
             Some(name) => Ok(Fate::Test(name.to_owned())),
-            None if why.contains("could not compile") => Ok(Fate::Types),
             None => Err(Error::unexpected(format!("no test failed, and yet `cargo test` did: {why}"))),
         }
     }
 
-    fn test(&self, tests: Tests) -> Result<Output> {
-        let mut cargo = cargo(&["test", "--locked", "--quiet"]);
-        cargo.args(tests.target()).current_dir(&self.0).env("CARGO_TARGET_DIR", root().join(BUILT));
+    fn cargo_test(&self, cargo: &mut Command, tests: Tests, more: &[&str]) -> Result<Output> {
+        cargo.args(["--locked", "--quiet"]).args(tests.target()).args(more);
+        cargo.current_dir(&self.0).env("CARGO_TARGET_DIR", root().join(BUILT));
         if !tests.filters().is_empty() {
             cargo.arg("--").args(tests.filters());
         }
-        cargo.output().map_err(|source| process::start(&cargo, source))
+        cargo.output().map_err(|source| process::start(cargo, source))
     }
 }

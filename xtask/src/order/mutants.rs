@@ -1,4 +1,7 @@
-//! The mutants: each drops one step of the way of a request, or swaps two.
+//! The mutants: each drops one step of the way of a request, or swaps two; those of `mutants/laws.rs` take away what a
+//! law of the registry stands on.
+
+mod laws;
 
 /// Which tests must catch it: the ones that are about it, so that it is not caught by chance.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -11,10 +14,15 @@ pub(super) enum Tests {
     Lies,
     /// The signer, inside.
     Signer,
+    /// The laws of the registry in front.
+    Registry,
+    /// The laws of the signer's cache.
+    Cache,
 }
 
 impl Tests {
-    pub(super) const ALL: [Self; 4] = [Self::Order, Self::Front, Self::Lies, Self::Signer];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Order, Self::Front, Self::Lies, Self::Signer, Self::Registry, Self::Cache];
 
     /// For cargo: package and target.
     pub(super) const fn target(self) -> &'static [&'static str] {
@@ -23,6 +31,8 @@ impl Tests {
             Self::Front => &["--package", "sealwright-server", "--test", "front"],
             Self::Lies => &["--package", "sealwright", "--test", "lying_signer"],
             Self::Signer => &["--package", "sealwright-signer", "--lib", "--tests"],
+            Self::Registry => &["--package", "sealwright-server", "--lib"],
+            Self::Cache => &["--package", "sealwright-signer", "--lib"],
         }
     }
 
@@ -31,6 +41,8 @@ impl Tests {
         match self {
             Self::Order => &["law", "probes"],
             Self::Front | Self::Lies | Self::Signer => &[],
+            Self::Registry => &["registry::laws"],
+            Self::Cache => &["cache::laws"],
         }
     }
 }
@@ -52,8 +64,13 @@ const SIGNER: &str = "crates/signer/src/service.rs";
 const GROUP: &str = "crates/client/src/apply/group.rs";
 const JOURNAL: &str = "crates/client/src/apply/journal.rs";
 
-/// See the module. From the file to the file, in the order of docs/REQUEST.md.
-pub(super) const MUTANTS: &[Mutant] = &[
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Mutant> {
+    STEPS.iter().chain(laws::LAWS)
+}
+
+/// From the file to the file, in the order of docs/REQUEST.md.
+const STEPS: &[Mutant] = &[
     Mutant {
         name: "the file is not locked",
         file: "crates/client/src/source/file.rs",
@@ -267,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_text_of_every_mutant_is_in_its_file_once_and_is_changed() {
-        for mutant in MUTANTS {
+        for mutant in all() {
             let text = fs::read_to_string(crate::process::root().join(mutant.file)).unwrap();
             assert_eq!(text.matches(mutant.text).count(), 1, "{}", mutant.name);
             assert_ne!(mutant.text, mutant.replacement, "{}", mutant.name);
