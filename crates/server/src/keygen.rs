@@ -8,7 +8,6 @@
 //! `create_keys`. A peer that is on no list reads why, and costs little: few at once, the others are closed.
 //! `docs/howto/copr.md` is the manual.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +16,6 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use sealwright_proto::names::KeyReference;
 use sealwright_proto::status::{Code, Fault};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,6 +25,7 @@ use tracing::Instrument as _;
 
 use crate::allow::AllowList;
 use crate::authn::Phase;
+use crate::http1;
 use crate::keys::{Once, make_once};
 use crate::metrics::{Closed, KeyCall};
 use crate::policy::{self, Principal};
@@ -48,18 +46,13 @@ const STRANGERS_MAX: usize = 16;
 /// Connections that the kernel keeps for us meanwhile; it takes less if `net.core.somaxconn` is.
 const BACKLOG: i32 = 4_096;
 
-/// From the first byte to the end of the headers.
-const HEADERS_TIME_MAX: Duration = Duration::from_secs(5);
-/// For the body, from there.
+/// For the body, from the end of the headers.
 const BODY_TIME_MAX: Duration = Duration::from_secs(5);
 /// For the key, from there. The client of Copr gives up after 30 s and comes again; a key that was begun is made meanwhile.
 const KEY_TIME_MAX: Duration = Duration::from_secs(20);
 /// One connection, from its start to its end.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(40);
 
-/// Bytes of the request line and all headers, and lines of headers.
-const HEADER_BYTES_MAX: usize = 8 << 10;
-const HEADERS_MAX: usize = 64;
 /// Bytes of a body: the longest fields take a tenth of it.
 const BODY_BYTES_MAX: usize = 16 << 10;
 
@@ -183,21 +176,7 @@ impl Inner {
 
     async fn serve_one(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) {
         let _ = stream.set_nodelay(true);
-        let service = service_fn(move |request| {
-            let inner = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(inner.answer(request, peer).await) }
-        });
-        let served = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADERS_TIME_MAX)
-            .max_buf_size(HEADER_BYTES_MAX)
-            .max_headers(HEADERS_MAX)
-            .keep_alive(false)
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
-        if let Err(error) = served {
-            tracing::debug!(%peer, error = &error as &dyn std::error::Error, "a connection for keys ended");
-        }
+        http1::serve_one(stream, peer, |request| self.answer(request, peer)).await;
     }
 
     async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Answer {

@@ -35,6 +35,7 @@ mod clock;
 mod error;
 mod fault;
 mod grpc;
+mod http1;
 pub mod keygen;
 mod keys;
 mod limits;

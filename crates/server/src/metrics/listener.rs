@@ -3,29 +3,22 @@
 //! It tells nothing that is secret and takes no orders, but whoever reaches it must not cost anything: few
 //! connections, one request on each, small headers, no body, and not much time.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+
+use crate::http1;
 
 /// Connections at once; further ones wait in the backlog.
 pub const CONNECTIONS_MAX: usize = 16;
-/// From the first byte to the end of the headers.
-pub const HEADERS_MS_MAX: Duration = Duration::from_millis(5_000);
 /// One connection, from its start to its end.
 pub const CONNECTION_MS_MAX: Duration = Duration::from_millis(15_000);
-/// Bytes of the request line and all headers.
-pub const HEADER_BYTES_MAX: usize = 8 << 10;
-/// Lines of headers.
-pub const HEADERS_MAX: usize = 64;
 
 /// After an error of the listener itself (no descriptor is left).
 const PAUSE: Duration = Duration::from_millis(200);
@@ -52,11 +45,15 @@ pub async fn serve(listener: std::net::TcpListener, source: Arc<dyn Source>) -> 
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let source = Arc::clone(&source);
                 connections.spawn(async move {
+                    let served = http1::serve_one(stream, peer, |request| {
+                        let source = Arc::clone(&source);
+                        async move { answer(&request, source.as_ref()).await }
+                    });
                     // Whoever is slower than this has had its time.
-                    let _ = tokio::time::timeout(CONNECTION_MS_MAX, serve_one(stream, source)).await;
+                    let _ = tokio::time::timeout(CONNECTION_MS_MAX, served).await;
                     drop(place);
                 });
             }
@@ -70,27 +67,6 @@ pub async fn serve(listener: std::net::TcpListener, source: Arc<dyn Source>) -> 
         }
     }
     Ok(())
-}
-
-async fn serve_one(stream: TcpStream, source: Arc<dyn Source>) {
-    let service = service_fn(move |request| {
-        let source = Arc::clone(&source);
-        async move { Ok::<_, Infallible>(answer(&request, source.as_ref()).await) }
-    });
-    let served = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_MS_MAX)
-        .max_buf_size(HEADER_BYTES_MAX)
-        .max_headers(HEADERS_MAX)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(
-            error = &error as &dyn std::error::Error,
-            "a connection to the metrics listener ended"
-        );
-    }
 }
 
 async fn answer(request: &Request<Incoming>, source: &dyn Source) -> Response<Full<Bytes>> {
@@ -127,8 +103,10 @@ fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
 
     use super::*;
+    use crate::http1::{HEAD_BYTES_MAX, HEADERS_MAX};
 
     struct Fixed(&'static [&'static str]);
 
@@ -185,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn headers_over_the_limit_are_refused() {
         let long =
-            format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "a".repeat(2 * HEADER_BYTES_MAX));
+            format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "a".repeat(2 * HEAD_BYTES_MAX));
         let many = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(HEADERS_MAX));
         for request in [long, many] {
             let answer = ask(&[], request.as_bytes()).await;
