@@ -17,8 +17,7 @@ use mutants::{Mutant, Tests};
 const TREE: &str = "target/mutants/tree";
 const BUILT: &str = "target/mutants/target";
 
-/// Seconds for tests that are built; they take some 60 at most. coreutils' `timeout` stops them.
-const STANDS_STILL_S: &str = "400";
+/// The exit code of coreutils' `timeout`.
 const STOPPED_BY_TIMEOUT: i32 = 124;
 
 #[derive(clap::Args)]
@@ -36,7 +35,7 @@ enum Fate {
     Types,
     /// This test failed.
     Test(String),
-    /// No test came to its end in [`STANDS_STILL_S`].
+    /// They were stopped after [`Tests::seconds_max`].
     StandsStill,
     Survived,
 }
@@ -71,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let told = match tree.judge(mutant)? {
             Fate::Types => "types".to_owned(),
             Fate::Test(name) => format!("test  {name}"),
-            Fate::StandsStill => format!("tests that wait for ever (stopped after {STANDS_STILL_S} s)"),
+            Fate::StandsStill => "tests that wait for ever".to_owned(),
             Fate::Survived => {
                 survivors = survivors.saturating_add(1);
                 "SURVIVED".to_owned()
@@ -130,7 +129,7 @@ impl Tree {
             return Ok(Fate::Types);
         }
         let mut limited = Command::new("timeout");
-        limited.args(["--kill-after=10", STANDS_STILL_S, "cargo", "test"]);
+        limited.args(["--kill-after=10", tests.seconds_max(), "cargo", "test"]);
         let output = self.cargo_test(&mut limited, tests, &[])?;
         if output.status.success() {
             return Ok(Fate::Survived);

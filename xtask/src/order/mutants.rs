@@ -36,6 +36,14 @@ impl Tests {
         }
     }
 
+    /// Seconds for what is built, some ten times what it takes; for coreutils' `timeout`.
+    pub(super) const fn seconds_max(self) -> &'static str {
+        match self {
+            Self::Order | Self::Front | Self::Lies | Self::Signer => "600",
+            Self::Registry | Self::Cache => "60",
+        }
+    }
+
     /// Names of tests; none for all.
     pub(super) const fn filters(self) -> &'static [&'static str] {
         match self {
