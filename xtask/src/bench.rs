@@ -8,6 +8,7 @@ mod big;
 mod copr;
 mod disk;
 mod engine;
+mod faults;
 mod inputs;
 mod keygen;
 mod large;
@@ -75,6 +76,8 @@ enum Name {
     Ed25519,
     /// A lone interactive request beside a campaign
     Priority,
+    /// Other keys, while the worker of a token is killed, crashes and stands still
+    Faults,
     /// The server with 100,000 keys and 10 million log entries, against a new one
     Scale,
     /// A thousand RSA-2048 keys by copr-keygen's HTTP API; beside the bare making of keys
@@ -96,6 +99,7 @@ const BENCHES: &[(Name, Run)] = &[
     (Name::Rsa, engine::rsa),
     (Name::Ed25519, engine::ed25519),
     (Name::Priority, priority::run),
+    (Name::Faults, faults::run),
     (Name::Keygen, keygen::run),
     (Name::Lone, lone::run),
     (Name::Scale, scale::run),

@@ -100,6 +100,11 @@ impl Load {
         parse(&said)
     }
 
+    /// The same; of what was not made, the number and the first reason come back.
+    pub(super) fn sign_or_fail(&self, server: &Server, shape: Shape) -> Result<Signed> {
+        parse_line(&process::output(&mut self.command(server, shape))?)
+    }
+
     /// The same beside other work.
     pub(super) fn start_signing(&self, server: &Server, shape: Shape) -> Result<Running> {
         let mut command = self.command(server, shape);

@@ -45,12 +45,28 @@ impl Server {
         Self::start_with(folder, program, settings, &[])
     }
 
+    /// The same, when that was done with the folder of its configuration.
+    pub(super) fn start_after(program: &Path, prepare: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+        Self::start_prepared(folder()?, program, prepare)
+    }
+
     /// The same; `clients` replace lines of `clients.toml`.
     pub(super) fn start_with(
         folder: TempDir,
         program: &Path,
         settings: &[(&str, &str)],
         clients: &[(&str, &str)],
+    ) -> Result<Self> {
+        Self::start_prepared(folder, program, |config| {
+            configure(&config.join("server.toml"), settings)?;
+            configure(&config.join("clients.toml"), clients)
+        })
+    }
+
+    fn start_prepared(
+        folder: TempDir,
+        program: &Path,
+        prepare: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Self> {
         let root = nix::unistd::Uid::effective().is_root();
         let uid = root.then_some(NOBODY);
@@ -71,8 +87,7 @@ impl Server {
             "localhost",
         ]);
         process::output(&mut init)?;
-        configure(&config.join("server.toml"), settings)?;
-        configure(&config.join("clients.toml"), clients)?;
+        prepare(&config)?;
         let (serve, front, signer) = serve(&copy, uid, folder.path(), &config)?;
         Ok(Self { program: copy, folder, port, serve, front, signer })
     }
@@ -130,6 +145,15 @@ impl Server {
     /// The processes of front and signer.
     pub(super) const fn processes(&self) -> [u32; 2] {
         [self.front, self.signer]
+    }
+
+    /// The process that has the module of a token, if it runs now; the token's `environment` holds this word.
+    pub(super) fn token_worker(&self, word: &str) -> Option<u32> {
+        let has_word = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(word)
+        };
+        measure::tree(self.signer).into_iter().filter(|pid| is_called(*pid, "token-worker")).find(has_word)
     }
 
     /// Processor time of front and signer so far, in seconds.
@@ -209,6 +233,14 @@ fn as_user(program: &Path, uid: Option<u32>) -> Command {
         command.uid(uid).gid(uid);
     }
     command
+}
+
+/// Makes a file, or a folder with all that is in it, that of the user who serves.
+pub(super) fn give(path: &Path) -> Result<()> {
+    if !nix::unistd::Uid::effective().is_root() {
+        return Ok(());
+    }
+    process::output(Command::new("chown").arg("-R").arg(format!("{NOBODY}:{NOBODY}")).arg(path)).map(|_| ())
 }
 
 fn open_to(folder: &Path, uid: Option<u32>) -> Result<()> {
