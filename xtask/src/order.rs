@@ -50,6 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.names.is_empty() || arguments.names.iter().any(|name| mutant.name.contains(name.as_str()))
     };
     let chosen: Vec<&Mutant> = mutants::all().filter(is_chosen).collect();
+    let _alone = alone()?;
     let tree = Tree::of_last_commit()?;
     for mutant in &chosen {
         tree.mutated(mutant)?;
@@ -82,6 +83,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         0 => Ok(()),
         count => Err(Error::Findings { count, what: "mutants that no test caught" }),
     }
+}
+
+/// Two runs at once would change each other's tree; the lock goes with the value.
+fn alone() -> Result<fs::File> {
+    let folder = root().join(BUILT);
+    fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+    let path = folder.join("order.lock");
+    let file = fs::File::create(&path).map_err(Error::file(&path))?;
+    file.try_lock().map_err(|_| Error::unexpected("another `cargo xtask order` is running"))?;
+    Ok(file)
 }
 
 struct Tree(PathBuf);
