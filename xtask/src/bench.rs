@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let bench = Bench { program, obs_sign: arguments.obs_sign.clone(), peer: arguments.peer.clone(), cores };
-    let _alone = alone(&bench.folder("")?)?;
+    let _alone = process::alone(&bench.folder("")?, "bench")?;
     let records = Records { page: arguments.program.is_none(), json: arguments.json.as_deref() };
     let chosen = |name: &Name| arguments.bench == Name::All || arguments.bench == *name;
     let (mut failed, mut short) = (0_usize, 0_usize);
@@ -156,15 +156,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         (0, count) => Err(Error::Findings { count, what: "figures fall short" }),
         (count, _) => Err(Error::Findings { count, what: "benches failed" }),
     }
-}
-
-/// Two runs at once would sign each other's files; the lock goes with the value.
-fn alone(folder: &Path) -> Result<fs::File> {
-    let path = folder.join("lock");
-    let file = fs::File::create(&path).map_err(Error::file(&path))?;
-    file.try_lock()
-        .map_err(|_| Error::unexpected(format!("another bench is running in {}", folder.display())))?;
-    Ok(file)
 }
 
 /// Where the payload of a package starts: after lead, signature header (padded to 8) and main header.

@@ -7,6 +7,9 @@ use crate::Result;
 use crate::error::Error;
 use crate::process;
 
+/// The PKCS#11 module of SoftHSM2, where Debian has it.
+pub(crate) const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
+
 /// A program, or a file that is none, and the Debian package that has it.
 const NEEDED: &[(&str, &str)] = &[
     ("rpmkeys", "rpm"),
@@ -30,7 +33,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("ps", "procps"),
     ("systemd-analyze", "systemd"),
     ("softhsm2-util", "softhsm2"),
-    ("/usr/lib/softhsm/libsofthsm2.so", "softhsm2"),
+    (SOFTHSM, "softhsm2"),
     ("pkcs11-tool", "opensc"),
     ("cc", "gcc"),
 ];

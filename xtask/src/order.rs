@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         arguments.names.is_empty() || arguments.names.iter().any(|name| mutant.name.contains(name.as_str()))
     };
     let chosen: Vec<&Mutant> = mutants::all().filter(is_chosen).collect();
-    let _alone = alone()?;
+    let _alone = process::alone(&root().join("target/mutants"), "xtask order")?;
     let tree = Tree::of_last_commit()?;
     for mutant in &chosen {
         tree.mutated(mutant)?;
@@ -83,16 +83,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         0 => Ok(()),
         count => Err(Error::Findings { count, what: "mutants that no test caught" }),
     }
-}
-
-/// Two runs at once would change each other's tree; the lock goes with the value.
-fn alone() -> Result<fs::File> {
-    let folder = root().join(BUILT);
-    fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
-    let path = folder.join("order.lock");
-    let file = fs::File::create(&path).map_err(Error::file(&path))?;
-    file.try_lock().map_err(|_| Error::unexpected("another `cargo xtask order` is running"))?;
-    Ok(file)
 }
 
 struct Tree(PathBuf);
@@ -136,11 +126,17 @@ impl Tree {
     }
 
     fn fate(&self, tests: Tests) -> Result<Fate> {
-        if !self.cargo_test(&mut cargo(&["test"]), tests, &["--no-run"])?.status.success() {
-            return Ok(Fate::Types);
+        let mut build = cargo(&["test"]);
+        let built = self.cargo_test(&mut build, tests, &["--no-run"])?;
+        if !built.status.success() {
+            let why = String::from_utf8_lossy(&built.stderr);
+            return match why.contains("could not compile") {
+                true => Ok(Fate::Types),
+                false => Err(Error::unexpected(format!("the tests were not built: {why}"))),
+            };
         }
         let mut limited = Command::new("timeout");
-        limited.args(["--kill-after=10", tests.seconds_max(), "cargo", "test"]);
+        limited.args(["--kill-after=10", tests.seconds_max()]).arg(build.get_program()).arg("test");
         let output = self.cargo_test(&mut limited, tests, &[])?;
         if output.status.success() {
             return Ok(Fate::Survived);

@@ -1,6 +1,7 @@
 //! Running programs, and where the repository is.
 
 use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -53,6 +54,16 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     } else {
         Err(Error::Command { command: line(command) })
     }
+}
+
+/// Two runs at once would change each other's files in this folder; the lock goes with the value.
+pub(crate) fn alone(folder: &Path, what: &str) -> Result<File> {
+    fs::create_dir_all(folder).map_err(Error::file(folder))?;
+    let path = folder.join("lock");
+    let file = File::create(&path).map_err(Error::file(&path))?;
+    file.try_lock()
+        .map_err(|_| Error::unexpected(format!("another {what} is running in {}", folder.display())))?;
+    Ok(file)
 }
 
 /// Whether a program of this name is found.

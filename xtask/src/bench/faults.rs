@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,10 +20,9 @@ use super::page::{self, Figure, Section};
 use super::plot::{Bar, Of, Plot, short};
 use super::server::{self, Server};
 use crate::error::Error;
+use crate::install::SOFTHSM;
 use crate::{Result, process};
 
-/// Where Debian has the module.
-const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 const PIN: &str = "1234";
 /// Within which a token that stands still is found out, in milliseconds.
 const DEADLINE_MS: u64 = 1_000;
@@ -36,15 +35,7 @@ const WINDOWS: usize = 8;
 const BETWEEN: Duration = Duration::from_millis(800);
 
 /// Requests for one key in one window: some 4 s.
-const SOFT: Shape = Shape {
-    key: "rsa4096",
-    items: 1,
-    in_flight: 4,
-    groups: 600,
-    connections: 1,
-    priority: "interactive",
-    pause_ms: 5,
-};
+const SOFT: Shape = Shape { in_flight: 4, groups: 600, pause_ms: 5, ..Shape::LONE };
 /// The same for the other token, and for the one that is hit.
 const OTHER: Shape = Shape { key: "hsm2", ..SOFT };
 const HIT: Shape = Shape { key: "hsm1", ..SOFT };
@@ -67,7 +58,8 @@ struct Window {
 pub(super) fn run(bench: &Bench) -> Result<Section> {
     let load = Load::build()?;
     let tokens = tempfile::tempdir().map_err(Error::file(Path::new("/tmp")))?;
-    let server = Server::start_after(&bench.program, |config| install(config, &tokens))?;
+    let server =
+        Server::start_prepared(server::folder()?, &bench.program, |config| install(config, &tokens))?;
     server.import(SOFT.key)?;
     for name in [HIT.key, OTHER.key] {
         let import = ["key", "import", name, "--token", name, "--object", "signer"];
@@ -140,7 +132,7 @@ fn install(config: &Path, tokens: &TempDir) -> Result<()> {
         let key = folder.join("key.p8");
         let mut make = Command::new("openssl");
         make.args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out"]);
-        process::output(make.arg(&key).stderr(Stdio::null()))?;
+        process::output(make.arg(&key))?;
         for words in [
             vec!["--init-token", "--free", "--label", name, "--so-pin", PIN, "--pin", PIN],
             vec![
@@ -159,7 +151,7 @@ fn install(config: &Path, tokens: &TempDir) -> Result<()> {
             process::output(Command::new("softhsm2-util").env("SOFTHSM2_CONF", &config).args(words))?;
         }
         entries.push_str(&format!(
-            "[[token]]\nname = \"{name}\"\nmodule = \"{MODULE}\"\nlabel = \"{name}\"\npin_file = \"{name}.pin\"\n\
+            "[[token]]\nname = \"{name}\"\nmodule = \"{SOFTHSM}\"\nlabel = \"{name}\"\npin_file = \"{name}.pin\"\n\
              paths = [\"{at}\"]\nenvironment = {{ SOFTHSM2_CONF = \"{at}/softhsm2.conf\" }}\ndeadline_ms = {DEADLINE_MS}\n"
         ));
         private(&root.join(format!("{name}.pin")), PIN)?;

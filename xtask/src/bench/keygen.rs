@@ -37,15 +37,7 @@ const KEYS_BESIDE: u64 = 300;
 /// The slowest of a hundred beside the farm, to the median at idle.
 const LONE_TIMES_MAX: f64 = 5.0;
 /// Requests of one person, one after the other.
-const LONE: Shape = Shape {
-    key: "rsa4096",
-    items: 1,
-    in_flight: 1,
-    groups: 200,
-    connections: 1,
-    priority: "interactive",
-    pause_ms: 20,
-};
+const LONE: Shape = Shape { groups: 200, ..Shape::LONE };
 
 /// One round.
 struct Round {

@@ -31,6 +31,19 @@ pub(super) struct Shape {
     pub(super) pause_ms: u64,
 }
 
+impl Shape {
+    /// A person who signs one thing after the other.
+    pub(super) const LONE: Self = Self {
+        key: "rsa4096",
+        items: 1,
+        in_flight: 1,
+        groups: 400,
+        connections: 1,
+        priority: "interactive",
+        pause_ms: 20,
+    };
+}
+
 /// What came of it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Signed {

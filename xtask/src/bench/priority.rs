@@ -27,15 +27,7 @@ const CAMPAIGN: u64 = 20_000;
 /// Until the campaign fills all queues.
 const BEGUN: Duration = Duration::from_millis(1_500);
 /// Requests of one person, one after the other.
-const LONE: Shape = Shape {
-    key: "rsa4096",
-    items: 1,
-    in_flight: 1,
-    groups: 400,
-    connections: 1,
-    priority: "interactive",
-    pause_ms: 20,
-};
+const LONE: Shape = Shape::LONE;
 /// As `sealwright resign` asks: single files, as many in flight as a connection may have.
 const MASS: Shape = Shape { in_flight: 256, groups: CAMPAIGN, priority: "batch", pause_ms: 0, ..LONE };
 

@@ -45,11 +45,6 @@ impl Server {
         Self::start_with(folder, program, settings, &[])
     }
 
-    /// The same, when that was done with the folder of its configuration.
-    pub(super) fn start_after(program: &Path, prepare: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
-        Self::start_prepared(folder()?, program, prepare)
-    }
-
     /// The same; `clients` replace lines of `clients.toml`.
     pub(super) fn start_with(
         folder: TempDir,
@@ -63,13 +58,13 @@ impl Server {
         })
     }
 
-    fn start_prepared(
+    /// The same, when that was done with the folder of its configuration.
+    pub(super) fn start_prepared(
         folder: TempDir,
         program: &Path,
         prepare: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<Self> {
-        let root = nix::unistd::Uid::effective().is_root();
-        let uid = root.then_some(NOBODY);
+        let uid = user();
         let port = free_port()?;
         open_to(folder.path(), uid)?;
         // Where that user can run it, wherever the build is.
@@ -237,10 +232,13 @@ fn as_user(program: &Path, uid: Option<u32>) -> Command {
 
 /// Makes a file, or a folder with all that is in it, that of the user who serves.
 pub(super) fn give(path: &Path) -> Result<()> {
-    if !nix::unistd::Uid::effective().is_root() {
-        return Ok(());
-    }
-    process::output(Command::new("chown").arg("-R").arg(format!("{NOBODY}:{NOBODY}")).arg(path)).map(|_| ())
+    let Some(uid) = user() else { return Ok(()) };
+    process::output(Command::new("chown").arg("-R").arg(format!("{uid}:{uid}")).arg(path)).map(|_| ())
+}
+
+/// The user who serves, where it is another than who runs the bench.
+fn user() -> Option<u32> {
+    nix::unistd::Uid::effective().is_root().then_some(NOBODY)
 }
 
 fn open_to(folder: &Path, uid: Option<u32>) -> Result<()> {

@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::stage::{Stage, ensure, succeeded};
+use crate::install::SOFTHSM;
 
 type Outcome = std::result::Result<(), String>;
 
 /// OpenSC's spy, which writes down each call of a module.
 const SPIES: [&str; 2] =
     ["/usr/lib/x86_64-linux-gnu/pkcs11/pkcs11-spy.so", "/usr/lib/aarch64-linux-gnu/pkcs11/pkcs11-spy.so"];
-const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
 
 /// 300 packages, 32 at once: sessions, logins, and a wrong PIN.
 pub(super) fn sessions(stage: &Stage) -> Outcome {
@@ -50,7 +50,7 @@ fn install(stage: &Stage, sessions_max: u32, pin: &str) -> Outcome {
     let work = work.display();
     let entry = format!(
         "[[token]]\nname = \"hsm1\"\nmodule = \"{spy}\"\nlabel = \"corpus\"\npin_file = \"hsm1.pin\"\nsessions_max = {sessions_max}\n\
-         paths = [\"{work}\"]\nenvironment = {{ SOFTHSM2_CONF = \"{work}/softhsm2.conf\", PKCS11SPY = \"{MODULE}\", \
+         paths = [\"{work}\"]\nenvironment = {{ SOFTHSM2_CONF = \"{work}/softhsm2.conf\", PKCS11SPY = \"{SOFTHSM}\", \
          PKCS11SPY_OUTPUT = \"{work}/spy.log\" }}\n"
     );
     let root = stage.home().join("root");

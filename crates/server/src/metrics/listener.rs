@@ -48,10 +48,13 @@ pub async fn serve(listener: std::net::TcpListener, source: Arc<dyn Source>) -> 
             Ok((stream, peer)) => {
                 let source = Arc::clone(&source);
                 connections.spawn(async move {
-                    let served = http1::serve_one(stream, peer, |request| {
-                        let source = Arc::clone(&source);
-                        async move { answer(&request, source.as_ref()).await }
-                    });
+                    let source = source.as_ref();
+                    let served =
+                        http1::serve_one(
+                            stream,
+                            peer,
+                            |request| async move { answer(&request, source).await },
+                        );
                     // Whoever is slower than this has had its time.
                     let _ = tokio::time::timeout(CONNECTION_MS_MAX, served).await;
                     drop(place);
