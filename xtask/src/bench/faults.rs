@@ -33,6 +33,8 @@ const TIMES_MAX: f64 = 1.5;
 const WINDOWS: usize = 8;
 /// Between two faults of a window.
 const BETWEEN: Duration = Duration::from_millis(800);
+/// A token that has not come back by then does not come back by itself.
+const BACK_MAX: Duration = Duration::from_secs(60);
 
 /// Requests for one key in one window: some 4 s.
 const SOFT: Shape = Shape { in_flight: 4, groups: 600, pause_ms: 5, ..Shape::LONE };
@@ -108,13 +110,25 @@ fn strike(load: &Load, server: &Server, signal: &str, over: &AtomicBool) -> Resu
         }
         // Rust's handler leaves the signal to the kernel when it comes again, as a real one would.
         while signal == "SEGV" && server.token_worker(&word) == Some(worker) {
+            in_time(hit, signal)?;
             let _ = kill();
             thread::sleep(Duration::from_millis(2));
         }
-        while load.sign_or_fail(server, Shape { groups: 1, ..HIT })?.failures > 0 {}
+        while load.sign_or_fail(server, Shape { groups: 1, ..HIT })?.failures > 0 {
+            in_time(hit, signal)?;
+        }
         backs.push(hit.elapsed().as_secs_f64());
     }
     Ok(backs)
+}
+
+/// Whether there is still hope for the token that was hit then.
+fn in_time(hit: Instant, signal: &str) -> Result<()> {
+    if hit.elapsed() < BACK_MAX {
+        return Ok(());
+    }
+    let seconds = BACK_MAX.as_secs();
+    Err(Error::unexpected(format!("{seconds} s after SIG{signal} the token did not sign again")))
 }
 
 /// Two tokens of SoftHSM2 with a key each, and what the signer is told of them.
@@ -131,7 +145,7 @@ fn install(config: &Path, tokens: &TempDir) -> Result<()> {
         fs::write(&config, text).map_err(Error::file(&config))?;
         let key = folder.join("key.p8");
         let mut make = Command::new("openssl");
-        make.args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out"]);
+        make.args(["genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out"]);
         process::output(make.arg(&key))?;
         for words in [
             vec!["--init-token", "--free", "--label", name, "--so-pin", PIN, "--pin", PIN],
