@@ -115,7 +115,10 @@ impl Tokens {
         self.list.iter().find(|token| token.settings.name == *name).ok_or_else(|| {
             let wrong = self.unusable.iter().find(|(unusable, _)| unusable == name);
             wrong.map(|(_, fault)| fault.clone()).unwrap_or_else(|| {
-                let message = format!("token {name} is not among those of this installation (tokens.toml)");
+                let message = format!(
+                    "token {name} is not among those that tokens.toml named when the signer started; one that was added \
+                     since is known after a restart of it"
+                );
                 Fault::new(Code::TokenRefused, message)
             })
         })

@@ -204,6 +204,13 @@ fn what_a_worker_refuses_is_said_as_it_is_and_in_one_line() {
 }
 
 #[test]
+fn a_token_that_the_file_named_only_after_the_start_is_refused_with_what_to_do() {
+    let fault = Tokens::none().find(&TokenName::parse("hsm2").unwrap()).unwrap_err();
+    assert_eq!(fault.code, Code::TokenRefused);
+    assert!(fault.message.contains("token hsm2") && fault.message.contains("restart"), "{fault}");
+}
+
+#[test]
 fn a_refused_pin_goes_to_no_worker_again_and_to_no_later_signer() {
     let bench = Bench::new(LONG);
     let mut worker = bench.worker(1);
