@@ -10,12 +10,17 @@ use crate::process;
 /// The PKCS#11 module of SoftHSM2, where Debian has it.
 pub(crate) const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
 
-/// A program, or a file that is none, and the Debian package that has it.
-const NEEDED: &[(&str, &str)] = &[
+/// A program, or a file that is none, and the Debian package that has it. `tidy` finds a program of a test that is missing here
+/// (`tidy/programs.rs`).
+pub(crate) const NEEDED: &[(&str, &str)] = &[
+    ("rpm", "rpm"),
+    ("rpmdb", "rpm"),
     ("rpmkeys", "rpm"),
     ("rpmbuild", "rpm"),
     ("rpmsign", "rpm"),
     ("gpg", "gnupg"),
+    ("gpgconf", "gpgconf"),
+    ("gpg-connect-agent", "gpgconf"),
     ("gpg-agent", "gpg-agent"),
     ("gpgv", "gpgv"),
     ("sqv", "sqv"),
@@ -36,6 +41,14 @@ const NEEDED: &[(&str, &str)] = &[
     (SOFTHSM, "softhsm2"),
     ("pkcs11-tool", "opensc"),
     ("cc", "gcc"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
+    ("btrfs", "btrfs-progs"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("filefrag", "e2fsprogs"),
+    ("mount", "mount"),
+    ("umount", "mount"),
+    ("git", "git"),
 ];
 
 /// A verifier of OpenPGP version 6 (Sequoia, by its binding for Python): neither gpg 2.2 nor the sq of Debian 12 reads it.
@@ -86,8 +99,13 @@ fn install_programs() -> Result<()> {
     process::run(apt_get(privilege).args(["install", "--yes", "--no-install-recommends"]).args(&packages))
 }
 
+/// In the path, or where Debian keeps what only root runs and others do not look.
 fn is_there(needed: &str) -> bool {
-    Path::new(needed).is_absolute() && Path::new(needed).exists() || process::is_there(needed)
+    process::is_there(needed)
+        || ["", "/usr/sbin", "/sbin"]
+            .map(|folder| Path::new(folder).join(needed))
+            .iter()
+            .any(|path| path.is_absolute() && path.exists())
 }
 
 /// How this user may install: as root, or by sudo; `None` where neither is there.

@@ -2,12 +2,13 @@
 //!
 //! `edges`: who may depend on whom, read from the table in docs/ARCHITECTURE.md. `sources`: shape of source
 //! files. `fixtures`: fixtures against their list, and each file format against its page. `links`: files that
-//! documents name exist. `names`: so do the tests and functions.
+//! documents name exist. `names`: so do the tests and functions. `programs`: what tests start is installed for them.
 
 mod edges;
 mod fixtures;
 mod links;
 mod names;
+mod programs;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(fixtures::check(&files)?);
     findings.extend(links::check(&files)?);
     findings.extend(names::check(&files)?);
+    findings.extend(programs::check(&files)?);
     for finding in &findings {
         println!("tidy: {finding}");
     }

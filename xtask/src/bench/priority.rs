@@ -16,7 +16,7 @@ use super::load::{Load, Shape, Signed};
 use super::measure::quantile;
 use super::page::{self, Figure, Section};
 use super::plot::{Bar, Of, Plot, short};
-use super::server::Server;
+use super::server::{self, Server};
 use crate::Result;
 use crate::error::Error;
 
@@ -31,8 +31,12 @@ const LONE: Shape = Shape::LONE;
 /// As `sealwright resign` asks: single files, as many in flight as a connection may have.
 const MASS: Shape = Shape { in_flight: 256, groups: CAMPAIGN, priority: "batch", pause_ms: 0, ..LONE };
 
+/// Where a sync costs nothing: what is left there is not the disk's.
+const MEMORY: &str = "/dev/shm";
+
 /// One state of the server.
 struct Seen {
+    place: &'static str,
     name: &'static str,
     signed: Signed,
     /// Of syncs on the store's file system meanwhile, in seconds.
@@ -45,28 +49,38 @@ impl Seen {
     }
 }
 
-/// At idle, then beside the campaign.
+/// A server with its store on the disk, and one with it in memory.
 pub(super) fn run(bench: &Bench) -> Result<Section> {
     let load = Load::build()?;
-    let server = Server::start(&bench.program, &[])?;
-    server.import(LONE.key)?;
-    load.sign(&server, Shape { groups: 20, ..LONE })?;
-    let idle = watch("idle", &load, &server)?;
-    let campaign = load.start_signing(&server, MASS)?;
-    thread::sleep(BEGUN);
-    let beside = watch("beside the campaign", &load, &server)?;
-    drop(campaign);
-    Ok(section(&[idle, beside]))
+    let memory = server::folder_in(Path::new(MEMORY))?;
+    let mut seen = Vec::new();
+    for (place, folder) in [("disk", server::folder()?), ("memory", memory)] {
+        let server = Server::start_in(folder, &bench.program, &[])?;
+        seen.push(idle_and_beside(place, &load, &server)?);
+    }
+    Ok(section(&seen))
 }
 
-fn watch(name: &'static str, load: &Load, server: &Server) -> Result<Seen> {
+/// At idle, then beside the campaign.
+fn idle_and_beside(place: &'static str, load: &Load, server: &Server) -> Result<[Seen; 2]> {
+    server.import(LONE.key)?;
+    load.sign(server, Shape { groups: 20, ..LONE })?;
+    let idle = watch(place, "idle", load, server)?;
+    let campaign = load.start_signing(server, MASS)?;
+    thread::sleep(BEGUN);
+    let beside = watch(place, "beside the campaign", load, server)?;
+    drop(campaign);
+    Ok([idle, beside])
+}
+
+fn watch(place: &'static str, name: &'static str, load: &Load, server: &Server) -> Result<Seen> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let syncs = scope.spawn(|| sync_times(&server.config(), &over));
         let signed = load.sign(server, LONE);
         over.store(true, Ordering::Relaxed);
         let syncs = syncs.join().map_err(|_| Error::unexpected("the thread that syncs has ended"))?;
-        Ok(Seen { name, signed: signed?, syncs: syncs? })
+        Ok(Seen { place, name, signed: signed?, syncs: syncs? })
     })
 }
 
@@ -88,26 +102,36 @@ fn sync_times(folder: &Path, over: &AtomicBool) -> Result<Vec<f64>> {
     Ok(times)
 }
 
-fn section(seen: &[Seen; 2]) -> Section {
-    let [idle, beside] = seen;
+fn figure([idle, beside]: &[Seen; 2]) -> Figure {
     let times = float(beside.signed.p99_us) / float(idle.signed.p50_us.max(1));
+    Figure {
+        what: format!("store on {}: p99 beside a campaign to p50 at idle", idle.place),
+        measured: short(times),
+        wanted: format!("{TIMES_MAX} at most"),
+        is_met: times <= TIMES_MAX,
+    }
+}
+
+fn section(places: &[[Seen; 2]]) -> Section {
     let ms = |us: u64| format!("{} ms", short(float(us) / 1e3));
+    let all = || places.iter().flatten();
     Section {
         name: "priority",
         text: format!(
             "One interactive request at a time (RSA-4096), {} of them, over TLS: at idle, and beside a campaign of {CAMPAIGN} single files with\n\
-             priority `batch` and {} in flight. Syncs are of one page beside the store, every 20 ms. Load average {}. On {}.",
+             priority `batch` and {} in flight; with the store on the disk, then with it in memory ({MEMORY}), where syncs cost nothing. Syncs are\n\
+             of one page beside the store, every 20 ms. Load average {}. On {}.",
             LONE.groups,
             MASS.in_flight,
             page::load(),
             page::machine(Path::new("/tmp"))
         ),
-        columns: vec!["", "p50", "p99", "sync p50", "sync p99"],
-        rows: seen
-            .iter()
+        columns: vec!["Store", "", "p50", "p99", "sync p50", "sync p99"],
+        rows: all()
             .map(|seen| {
                 let sync = |share| format!("{} ms", short(seen.sync_ms(share)));
                 vec![
+                    seen.place.to_owned(),
                     seen.name.to_owned(),
                     ms(seen.signed.p50_us),
                     ms(seen.signed.p99_us),
@@ -119,25 +143,20 @@ fn section(seen: &[Seen; 2]) -> Section {
         plot: Some(Plot {
             title: "A lone interactive request".to_owned(),
             unit: "ms",
-            bars: seen
-                .iter()
+            bars: all()
                 .flat_map(|seen| {
                     [("p50", seen.signed.p50_us), ("p99", seen.signed.p99_us)].map(|(what, us)| {
-                        Bar::new(format!("{}, {what}", seen.name), float(us) / 1e3, Of::Ours)
+                        let what = format!("{}, {}, {what}", seen.place, seen.name);
+                        Bar::new(what, float(us) / 1e3, Of::Ours)
                     })
                 })
                 .collect(),
         }),
-        figures: vec![Figure {
-            what: "p99 beside a campaign to p50 at idle".to_owned(),
-            measured: short(times),
-            wanted: format!("{TIMES_MAX} at most"),
-            is_met: times <= TIMES_MAX,
-        }],
-        raw: seen
-            .iter()
+        figures: places.iter().map(figure).collect(),
+        raw: all()
             .map(|seen| {
                 json!({
+                    "store": seen.place,
                     "state": seen.name,
                     "requests": seen.signed.signatures,
                     "p50_us": seen.signed.p50_us,

@@ -261,7 +261,12 @@ fn configure(file: &Path, settings: &[(&str, &str)]) -> Result<()> {
 
 /// A new folder for a server.
 pub(super) fn folder() -> Result<TempDir> {
-    tempfile::Builder::new().prefix("bench-").tempdir().map_err(Error::file(Path::new("/tmp")))
+    folder_in(&std::env::temp_dir())
+}
+
+/// The same below `place`.
+pub(super) fn folder_in(place: &Path) -> Result<TempDir> {
+    tempfile::Builder::new().prefix("bench-").tempdir_in(place).map_err(Error::file(place))
 }
 
 /// A port that nobody has, and that no client is given for its own end of a connection: below 32768, where Linux begins.
