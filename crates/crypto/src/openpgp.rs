@@ -8,10 +8,12 @@
 //! | hashed first | – | – | the salt |
 //! | hashed last | type, time | version .. subpackets, `04 ff` length | version .. subpackets, `06 ff` length |
 //!
-//! Reading order: [`fingerprint`], [`armor`], [`salt`], [`signature`] (write), [`packet`] (read), [`certificate`], [`verify`].
+//! Reading order: [`fingerprint`], [`armor`], [`salt`], [`signature`] (write), [`packet`] (read), [`certificate`],
+//! [`extension`], [`verify`].
 
 pub mod armor;
 pub mod certificate;
+pub mod extension;
 pub mod fingerprint;
 pub mod packet;
 pub mod salt;

@@ -4,14 +4,18 @@ use pgp::crypto::hash::HashAlgorithm as PgpHash;
 use pgp::packet::{PublicKey, PublicSubkey};
 use pgp::ser::Serialize as _;
 use pgp::types::{
-    EcdsaPublicParams, EddsaLegacyPublicParams, KeyDetails, PublicParams, SignatureBytes, VerifyingKey as _,
+    EcdsaPublicParams, EddsaLegacyPublicParams, KeyDetails, Mpi, PublicParams, SignatureBytes,
+    VerifyingKey as _,
 };
+use pkcs1::der::Encode as _;
+use pkcs1::{RsaPublicKey, UintRef};
 
 use crate::algorithm::{HashAlgorithm, KeyAlgorithm, RSA_BITS_MAX, RSA_BITS_MIN};
+use crate::digest::Digest;
 use crate::error::Error;
 use crate::openpgp::fingerprint::Fingerprint;
 use crate::openpgp::packet::{SignaturePacket, key_algorithm_name};
-use crate::openpgp::rsa::RsaVerifier;
+use crate::openpgp::rsa::{self, RsaVerifier};
 
 /// A primary key or subkey. For a subkey, end and revocation of the primary key are included: it is valid only
 /// while both are.
@@ -215,6 +219,29 @@ impl Component {
         let its = packet.key_algorithm_id();
         let same_version = (packet.version() == 6) == (self.fingerprint.key_version() == 6);
         same_version && (own == its || (rsa(own) && rsa(its)))
+    }
+
+    /// What a signature over `digest` is to PKCS#1 v1.5 (RFC 8017 section 8.2): the number of OpenPGP without its length, as many
+    /// bytes as the modulus has. `None` if this key is no RSA key of ours, or did not make it.
+    #[must_use]
+    pub fn pkcs1_signature(&self, digest: &Digest, number: &[u8]) -> Option<Vec<u8>> {
+        let rsa = self.rsa.as_ref()?;
+        let (number, rest) = rsa::split_mpi(number)?;
+        let value = SignatureBytes::Mpis(vec![Mpi::from_slice(number)]);
+        let is_made = rest.is_empty() && rsa.verify(digest.hash(), digest.as_bytes(), &value) == Some(true);
+        is_made.then(|| rsa.padded(number)).flatten()
+    }
+
+    /// The `RSAPublicKey` of PKCS#1 (RFC 8017 appendix A.1.1), in DER; `None` for other keys.
+    #[must_use]
+    pub fn rsa_public_key(&self) -> Option<Vec<u8>> {
+        let params = self.key.details().public_params();
+        matches!(params, PublicParams::RSA(_)).then(|| params.to_bytes().ok()).flatten().and_then(|numbers| {
+            let (n, rest) = rsa::split_mpi(&numbers)?;
+            let (e, _) = rsa::split_mpi(rest)?;
+            let key = RsaPublicKey { modulus: UintRef::new(n).ok()?, public_exponent: UintRef::new(e).ok()? };
+            key.to_der().ok()
+        })
     }
 
     /// The public-key operation alone: whether `value` is this key's signature over `digest`.

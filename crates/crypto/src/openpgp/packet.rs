@@ -17,7 +17,7 @@ use crate::openpgp::fingerprint::Fingerprint;
 use crate::openpgp::framing::{self, Reader, tag};
 use subpacket::Areas;
 
-mod subpacket;
+pub(crate) mod subpacket;
 #[cfg(test)]
 mod tests;
 

@@ -46,11 +46,7 @@ impl RsaVerifier {
     pub(crate) fn verify(&self, hash: HashAlgorithm, digest: &[u8], value: &SignatureBytes) -> Option<bool> {
         let SignatureBytes::Mpis(numbers) = value else { return None };
         let [number] = numbers.as_slice() else { return None };
-        // A number has no leading zeros in OpenPGP, and as many bytes as the modulus in PKCS#1.
-        let number = number.as_ref();
-        let zeros = self.modulus_bytes.checked_sub(number.len())?;
-        let mut padded = vec![0; zeros];
-        padded.extend_from_slice(number);
+        let padded = self.padded(number.as_ref())?;
         let [sha256, sha384, sha512] = &self.keys;
         let (key, algorithm) = match hash {
             HashAlgorithm::Sha256 => (sha256, &digest::SHA256),
@@ -60,10 +56,18 @@ impl RsaVerifier {
         let digest = Digest::import_less_safe(digest, algorithm).ok()?;
         Some(key.verify_digest_sig(&digest, &padded).is_ok())
     }
+
+    /// A number has no leading zeros in OpenPGP, and as many bytes as the modulus in PKCS#1.
+    pub(crate) fn padded(&self, number: &[u8]) -> Option<Vec<u8>> {
+        let zeros = self.modulus_bytes.checked_sub(number.len())?;
+        let mut padded = vec![0; zeros];
+        padded.extend_from_slice(number);
+        Some(padded)
+    }
 }
 
 /// A number at the head of `bytes`: its length in bits, then itself (RFC 9580 section 3.2).
-fn split_mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn split_mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (bits, rest) = bytes.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*bits)).div_ceil(8))
 }

@@ -186,7 +186,7 @@ impl Unsigned {
 }
 
 /// One subpacket, shorter than 192 bytes as all of ours are.
-fn push_subpacket(area: &mut Vec<u8>, kind: u8, body: &[&[u8]]) -> Result<(), Error> {
+pub(crate) fn push_subpacket(area: &mut Vec<u8>, kind: u8, body: &[&[u8]]) -> Result<(), Error> {
     let len = body.iter().map(|part| part.len()).sum::<usize>().saturating_add(1);
     let len = u8::try_from(len).ok().filter(|len| *len < 192);
     area.push(len.ok_or_else(|| Error::malformed(WHAT, "a subpacket is longer than 191 bytes"))?);

@@ -11,6 +11,7 @@ const WHAT: &str = "signature packet";
 pub(crate) mod kind {
     pub(crate) const CREATED: u8 = 2;
     pub(crate) const EXPIRES: u8 = 3;
+    pub(crate) const KEY_EXPIRES: u8 = 9;
     pub(crate) const ISSUER_KEY_ID: u8 = 16;
     pub(crate) const NOTATION: u8 = 20;
     pub(crate) const ISSUER_FINGERPRINT: u8 = 33;
@@ -73,10 +74,14 @@ impl Areas {
     }
 }
 
-struct Subpacket<'a> {
-    kind: u8,
+/// One subpacket, not interpreted.
+pub(crate) struct Subpacket<'a> {
+    /// Its type.
+    pub(crate) kind: u8,
     critical: bool,
     body: &'a [u8],
+    /// Length, type and body, as they came.
+    pub(crate) whole: &'a [u8],
 }
 
 impl Subpacket<'_> {
@@ -126,19 +131,28 @@ fn set_once(field: &mut Option<u32>, value: u32) -> Result<(), Error> {
     Ok(())
 }
 
-fn each(area: &[u8], mut visit: impl FnMut(Subpacket<'_>) -> Result<(), Error>) -> Result<(), Error> {
+/// Visits all of an area.
+///
+/// # Errors
+/// [`Error::Malformed`] if the area is not made of subpackets; those of `visit`.
+pub(crate) fn each(
+    area: &[u8],
+    mut visit: impl FnMut(Subpacket<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     let truncated = || Error::malformed(WHAT, "a subpacket is longer than its area");
     let mut reader = Reader(area);
     while !reader.0.is_empty() {
+        let all = reader.0;
         let len = match reader.u8().ok_or_else(truncated)? {
             short @ 0..192 => u32::from(short),
             high @ 192..255 => two_octets(high, reader.u8().ok_or_else(truncated)?),
             255 => reader.u32().ok_or_else(truncated)?,
         };
-        let whole = reader.take(usize::try_from(len).unwrap_or(usize::MAX)).ok_or_else(truncated)?;
+        let typed = reader.take(usize::try_from(len).unwrap_or(usize::MAX)).ok_or_else(truncated)?;
         let (kind, body) =
-            whole.split_first().ok_or_else(|| Error::malformed(WHAT, "a subpacket is empty"))?;
-        visit(Subpacket { kind: kind & 0x7f, critical: kind & 0x80 != 0, body })?;
+            typed.split_first().ok_or_else(|| Error::malformed(WHAT, "a subpacket is empty"))?;
+        let whole = all.get(..all.len().saturating_sub(reader.0.len())).unwrap_or_default();
+        visit(Subpacket { kind: kind & 0x7f, critical: kind & 0x80 != 0, body, whole })?;
     }
     Ok(())
 }
