@@ -41,7 +41,7 @@ use crate::sign::finish::Ready;
 use crate::sign::links::Links;
 use crate::sign::salts::{Reserve, Ticket, ticket_of};
 use crate::sign::way::Way;
-use crate::signd::{Signd, SigningTime};
+use crate::signd::{Holder, Signd, SigningTime};
 use crate::source::file::{SourceFile, Until};
 use crate::source::{Entry, Place};
 use crate::trust;
@@ -225,18 +225,19 @@ impl Signer {
         Ok(Self::of(Way::server(connection), (key, certificate, issuer), request, output))
     }
 
-    /// The same with a key of a signd of obs-sign. There are no log entries then: their indexes are 0.
+    /// The same with a key of a signd of obs-sign; `certificate` is that of a key that travels with the requests. There are no
+    /// log entries then: their indexes are 0.
     ///
     /// # Errors
     /// There is no such key, it cannot be used, or signd was not reached.
     pub async fn of_signd(
         signd: &Arc<Signd>,
-        user: &str,
+        (holder, certificate): (Holder, Option<Certificate>),
         time: SigningTime,
         request: Request,
         output: Option<OutputDirectory>,
     ) -> Result<Self, Error> {
-        let found = signd.describe(user, request.options.hash, time).await?;
+        let found = signd.describe(holder, certificate, request.options.hash, time).await?;
         Ok(Self::of(Way::Signd(found.way), (found.key, found.certificate, found.issuer), request, output))
     }
 

@@ -3,6 +3,7 @@
 //! verified on this side.
 
 mod link;
+mod raw;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use sealwright_crypto::openpgp::signature::DataKind;
 use sealwright_crypto::tbs::{Content, ToBeSigned};
 use sealwright_obs::hashed::HashedPart;
 use sealwright_obs::packet::SignaturePacket;
+use sealwright_obs::project_key::ProjectKey;
 use sealwright_obs::{Class, DigestArgument, Hash, Reply, Request, packet};
 use sealwright_proto::convert::group::LoggedSignature;
 use tokio::sync::Semaphore;
@@ -23,6 +25,7 @@ use crate::error::{Error, SigndFault};
 use crate::sign::finish::now;
 
 pub use crate::signd::link::{Peer, SourcePort};
+pub use crate::signd::raw::{DIGESTS_MAX, RawKey};
 
 /// Requests on their way at once. signd handles no more than ten, and stops answering when twelve wait.
 const REQUESTS_MAX: usize = 8;
@@ -43,11 +46,31 @@ pub enum SigningTime {
     Claimed(u32),
 }
 
+/// Whose key signs.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    /// The user; empty is signd's default.
+    pub user: String,
+    /// A key of the caller's own that travels with each request, encrypted for the user's, in the place of the user's.
+    pub project: Option<ProjectKey>,
+}
+
+impl Holder {
+    /// The request for signatures over these digests.
+    fn request(&self, digests: &[DigestArgument]) -> Result<Request, Error> {
+        let request = match &self.project {
+            None => Request::sign(&self.user, digests),
+            Some(key) => Request::privsign(&self.user, key, digests),
+        };
+        request.map_err(wrong)
+    }
+}
+
 /// A key of a signd, and how signatures by it are asked for.
 #[derive(Debug)]
 pub(crate) struct KeyOfSignd {
     signd: Arc<Signd>,
-    user: String,
+    holder: Holder,
     algorithm: packet::KeyAlgorithm,
     fingerprint: packet::Fingerprint,
     time: SigningTime,
@@ -86,71 +109,79 @@ impl Signd {
         results.into_iter().next().ok_or(Error::Internal("one result is none"))
     }
 
-    /// The certificate of a user, and the component of it that signd will sign with.
+    /// The certificate of a key, and the component of it that signd will sign with. It is the user's as signd sends it, unless one
+    /// is given: signd has none of a project's key.
     ///
     /// # Errors
     /// [`Error::Signd`]; a certificate that cannot be read.
     pub async fn certificate(
         &self,
-        user: &str,
+        holder: &Holder,
+        given: Option<Certificate>,
         hash: HashAlgorithm,
     ) -> Result<(Certificate, Fingerprint), Error> {
-        let sent = self.public_key(user, hash).await?;
-        let bad = |source| Error::BadAnswerBytes { what: "public key", source };
-        let certificate = Certificate::parse(&armor::decode_or_binary(&sent).map_err(bad)?).map_err(bad)?;
-        let fit: Vec<Fingerprint> =
-            certificate.signing_components(now()).iter().map(|component| component.fingerprint()).collect();
-        let issuer = match fit.as_slice() {
-            [] => return Err(unfit(user, &certificate).into()),
-            [one] => *one,
-            // gpg and gpg-agent choose differently among several: it is asked, with a digest that everybody may have signed.
-            [..] => self.asked_issuer(user, hash, &certificate, &fit).await?,
+        let certificate = match given {
+            Some(certificate) => certificate,
+            None => {
+                let sent = self.public_key(&holder.user, hash).await?;
+                let bad = |source| Error::BadAnswerBytes { what: "public key", source };
+                Certificate::parse(&armor::decode_or_binary(&sent).map_err(bad)?).map_err(bad)?
+            }
         };
+        let issuer = self.issuer(holder, hash, &certificate).await?;
         Ok((certificate, issuer))
     }
 
-    async fn asked_issuer(
+    /// The component of this certificate that signd will sign with.
+    async fn issuer(
         &self,
-        user: &str,
+        holder: &Holder,
         hash: HashAlgorithm,
         certificate: &Certificate,
-        fit: &[Fingerprint],
     ) -> Result<Fingerprint, Error> {
-        let request = Request::sign(user, &[DigestArgument::probe(hash_of(hash)?)]).map_err(wrong)?;
+        let fit: Vec<Fingerprint> =
+            certificate.signing_components(now()).iter().map(|component| component.fingerprint()).collect();
+        match fit.as_slice() {
+            [] => Err(unfit(&holder.user, certificate).into()),
+            [one] => Ok(*one),
+            // gpg and gpg-agent choose differently among several: it is asked, with a digest that everybody may have signed.
+            [..] => {
+                let asked = self.asked_issuer(holder, hash).await?;
+                let issuer = certificate.find_by_key_id(asked.issuer).map(Component::fingerprint);
+                issuer.filter(|issuer| fit.contains(issuer)).ok_or_else(|| {
+                    let why = "it signs with a component that is not in its public key, or cannot sign";
+                    SigndFault::Key { user: holder.user.clone(), why: why.to_owned() }.into()
+                })
+            }
+        }
+    }
+
+    /// What signd says of the key that it signs with: it is asked as obs-sign's client asks. Nothing of it is verified.
+    ///
+    /// # Errors
+    /// [`Error::Signd`].
+    pub async fn asked_issuer(&self, holder: &Holder, hash: HashAlgorithm) -> Result<SignaturePacket, Error> {
+        let request = holder.request(&[DigestArgument::probe(hash_of(hash)?)])?;
         let results = self.results(&request, 1).await?;
-        let answer =
-            SignaturePacket::parse(results.first().map(Vec::as_slice).unwrap_or_default()).map_err(wrong)?;
-        let issuer = certificate.find_by_key_id(answer.issuer).map(Component::fingerprint);
-        issuer.filter(|issuer| fit.contains(issuer)).ok_or_else(|| {
-            let why = "it signs with a component that is not in its public key, or cannot sign".to_owned();
-            SigndFault::Key { user: user.to_owned(), why }.into()
-        })
+        SignaturePacket::parse(results.first().map(Vec::as_slice).unwrap_or_default()).map_err(wrong)
     }
 
     /// # Errors
     /// Those of [`Self::certificate`].
     pub(crate) async fn describe(
         self: &Arc<Self>,
-        user: &str,
+        holder: Holder,
+        given: Option<Certificate>,
         hash: HashAlgorithm,
         time: SigningTime,
     ) -> Result<Described, Error> {
-        let (certificate, issuer) = self.certificate(user, hash).await?;
+        let (certificate, issuer) = self.certificate(&holder, given, hash).await?;
         let component =
             certificate.find(&issuer).ok_or(Error::Internal("a component without its certificate"))?;
-        let (Ok(fingerprint), Some(algorithm)) =
-            (packet::Fingerprint::try_from(issuer.as_bytes()), component.algorithm())
-        else {
-            let why = "only version 4 keys, RSA or Ed25519, can be served by this protocol".to_owned();
-            return Err(SigndFault::Key { user: user.to_owned(), why }.into());
-        };
-        let algorithm = match algorithm {
-            KeyAlgorithm::Rsa(_) => packet::KeyAlgorithm::Rsa,
-            KeyAlgorithm::Ed25519 => packet::KeyAlgorithm::EdDsaLegacy,
-        };
+        let (algorithm, fingerprint) = known(component).ok_or_else(|| unserved(&holder.user))?;
         let key = Key {
             id: [0; 16],
-            name: user.to_owned(),
+            name: holder.user.clone(),
             state: KeyState::Enabled,
             algorithm: component.algorithm_name().to_owned(),
             fingerprint: certificate.fingerprint().to_string(),
@@ -166,8 +197,7 @@ impl Signd {
             revocation: String::new(),
             warnings: Vec::new(),
         };
-        let (signd, user) = (Arc::clone(self), user.to_owned());
-        let way = KeyOfSignd { signd, user, algorithm, fingerprint, time };
+        let way = KeyOfSignd { signd: Arc::clone(self), holder, algorithm, fingerprint, time };
         Ok(Described { key, certificate, issuer, way })
     }
 
@@ -198,7 +228,7 @@ impl KeyOfSignd {
         let asked: Vec<Asked> =
             group.items.iter().map(|item| self.asked(item, created)).collect::<Result<_, _>>()?;
         let arguments: Vec<DigestArgument> = asked.iter().map(|asked| asked.argument.clone()).collect();
-        let request = Request::sign(&self.user, &arguments).map_err(wrong)?;
+        let request = self.holder.request(&arguments)?;
         let bytes = request.to_bytes().len();
         let results = self.signd.results(&request, asked.len()).await?;
         let signatures = asked.iter().zip(&results).map(|(asked, result)| {
@@ -238,6 +268,21 @@ impl KeyOfSignd {
 struct Asked {
     part: HashedPart,
     argument: DigestArgument,
+}
+
+/// The component as this protocol names it; `None` for algorithms and versions that it has no room for.
+fn known(component: &Component) -> Option<(packet::KeyAlgorithm, packet::Fingerprint)> {
+    let fingerprint = packet::Fingerprint::try_from(component.fingerprint().as_bytes()).ok()?;
+    let algorithm = match component.algorithm()? {
+        KeyAlgorithm::Rsa(_) => packet::KeyAlgorithm::Rsa,
+        KeyAlgorithm::Ed25519 => packet::KeyAlgorithm::EdDsaLegacy,
+    };
+    Some((algorithm, fingerprint))
+}
+
+fn unserved(user: &str) -> Error {
+    let why = "only version 4 keys, RSA or Ed25519, can be served by this protocol".to_owned();
+    SigndFault::Key { user: user.to_owned(), why }.into()
 }
 
 fn hash_of(hash: HashAlgorithm) -> Result<Hash, Error> {

@@ -53,13 +53,26 @@ impl HashedPart {
     /// [`Error::OtherThanAsked`] if the server signed with another key or algorithm, or another digest; the errors of
     /// [`SignaturePacket::parse`].
     pub fn transplant(&self, digest: &[u8], result: &[u8]) -> Result<Vec<u8>, Error> {
-        let packet = SignaturePacket::parse(result)?;
-        self.check(digest, &packet)?;
+        let packet = self.parse(digest, result)?;
         let mut body = self.bytes();
         push_key_id(&mut body, packet.issuer);
         body.extend(packet.left);
         body.extend(packet.numbers);
         write_packet(&body)
+    }
+
+    /// The numbers alone, for what is no signature of OpenPGP over data: nothing of this part was hashed then.
+    ///
+    /// # Errors
+    /// As [`Self::transplant`].
+    pub fn numbers(&self, digest: &[u8], result: &[u8]) -> Result<Vec<u8>, Error> {
+        self.parse(digest, result).map(|packet| packet.numbers)
+    }
+
+    fn parse(&self, digest: &[u8], result: &[u8]) -> Result<SignaturePacket, Error> {
+        let packet = SignaturePacket::parse(result)?;
+        self.check(digest, &packet)?;
+        Ok(packet)
     }
 
     fn check(&self, digest: &[u8], packet: &SignaturePacket) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! `sealwright init`: the directory of a server, and later one more client, a revocation, a new server certificate.
 
-mod authority;
-mod files;
+pub(crate) mod authority;
+pub(crate) mod files;
 mod installation;
 mod register;
 mod running;

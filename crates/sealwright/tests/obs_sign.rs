@@ -16,6 +16,8 @@ mod both_ends;
 mod copr;
 #[path = "obs_sign/files.rs"]
 mod files;
+#[path = "obs_sign/project.rs"]
+mod project_keys;
 #[allow(dead_code, reason = "shared with the tests of the listener")]
 #[path = "obs/serving.rs"]
 mod serving;

@@ -227,8 +227,8 @@ mod tests {
         mpis.iter()
             .flat_map(|mpi| {
                 let bytes = mpi.as_ref();
-                let bits = u16::try_from(bytes.len()).unwrap() * 8
-                    - u16::try_from(bytes[0].leading_zeros()).unwrap();
+                let zeros = usize::try_from(bytes[0].leading_zeros()).unwrap();
+                let bits = u16::try_from(bytes.len().saturating_mul(8).saturating_sub(zeros)).unwrap();
                 [&bits.to_be_bytes()[..], bytes].concat()
             })
             .collect()

@@ -5,11 +5,15 @@
 //! thread waits for the server.
 
 mod checksums;
+mod cpio;
 mod files;
 mod help;
 mod keys;
+mod project;
+mod raw;
 mod way;
 mod words;
+mod x509;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -99,6 +103,10 @@ fn run(words: Vec<OsString>) -> Result<Exit, Failure> {
             Some(Mode::Help | Mode::Ping) => opened.ping().await.map(|()| Exit::Done),
             Some(Mode::PublicKey) => keys::public_key(&call, &opened).await,
             Some(Mode::ShortKeyId | Mode::KeyId | Mode::Fingerprint) => keys::name(&call, &opened).await,
+            Some(Mode::Raw) => raw::sign(&call, &opened).await,
+            Some(Mode::MakeKey) => project::make(&call, &opened).await,
+            Some(Mode::Extend) => project::extend(&call, &opened).await,
+            Some(Mode::Certify) => project::certify(&call, &opened).await,
             Some(Mode::Sign(_)) | None => files::sign(&call, &opened).await,
         };
         opened.close().await;
@@ -132,7 +140,7 @@ fn hash(words: &Words, conf: &SignConf) -> HashAlgorithm {
     match words.hash.or(conf.hash()) {
         Some(Hash::Used(hash)) => hash,
         Some(Hash::Sha1) => {
-            if words.signs() {
+            if words.hashes() {
                 terminal::err("Warning: SHA-1 signatures are not made; SHA-256 is used.");
             }
             HashAlgorithm::Sha256

@@ -220,7 +220,7 @@ fn clock() -> Failure {
 }
 
 /// Random, and positive without a leading zero byte, so that it looks the same everywhere.
-fn serial() -> Result<[u8; SERIAL_BYTES], Failure> {
+pub(crate) fn serial() -> Result<[u8; SERIAL_BYTES], Failure> {
     let mut bytes = [0u8; SERIAL_BYTES];
     let filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
     if filled.ok() != Some(SERIAL_BYTES) {

@@ -11,7 +11,7 @@ use crate::serving::{KEYS, Obs, RSA2048, free_port};
 use crate::{PROGRAM, package};
 
 /// A client that has a sign.conf, and nothing else.
-fn sign(folder: &Path, words: &[&str]) -> Ran {
+pub(crate) fn sign(folder: &Path, words: &[&str]) -> Ran {
     let mut command = Command::new(PROGRAM);
     command
         .args(["obs-sign", "--config", "sign.conf"])
@@ -24,7 +24,7 @@ fn sign(folder: &Path, words: &[&str]) -> Ran {
     Ran::from(tools::run(&mut command))
 }
 
-fn conf(folder: &Path, text: &str) {
+pub(crate) fn conf(folder: &Path, text: &str) {
     fs::write(folder.join("sign.conf"), text).unwrap();
 }
 

@@ -243,8 +243,7 @@ fn what_cannot_be_done_is_said_with_status_1_before_anything_is_touched() {
     let file = server.copy(PACKAGE);
     let name = file.to_str().unwrap();
     for (words, text) in [
-        (&["-P", "key", "-u", USER, "-r", name][..], "sign: -P is not served here\n"),
-        (&["-O", "-u", USER, name], "sign: -O is not served here\n"),
+        (&["-a", "-u", USER, name][..], "sign: -a is not served here\n"),
         (
             &["-T", "buildtime", "-u", USER, "-r", name],
             "sign: -T: this server makes no signature with another time",

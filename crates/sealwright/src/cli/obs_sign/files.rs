@@ -23,7 +23,7 @@ use sealwright_formats::rpm::RPM_SIGNATURE;
 use super::checksums::Checksums;
 use super::way::{Opened, told};
 use super::words::{How, Mode, Time, Words};
-use super::{Call, keys};
+use super::{Call, keys, project};
 use crate::failure::{Exit, Failure};
 use crate::output::shown;
 use crate::terminal;
@@ -101,6 +101,8 @@ async fn signer(
     stop: &Stop,
 ) -> Result<Arc<Signer>, Failure> {
     let request = request(call, how, files)?;
+    project::refuse(call, opened)?;
+    let holder = project::verifiable(call)?;
     let found = async {
         match opened {
             Opened::Ours(server) => Signer::new(server.connection().clone(), call.user, request, None).await,
@@ -109,7 +111,7 @@ async fn signer(
                     Some(Time::Seconds(seconds)) => SigningTime::Claimed(seconds),
                     Some(Time::OfFile) | None => SigningTime::Now,
                 };
-                Signer::of_signd(signd, call.user, time, request, None).await
+                Signer::of_signd(signd, holder, time, request, None).await
             }
         }
     };

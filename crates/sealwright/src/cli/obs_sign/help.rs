@@ -21,6 +21,15 @@ MODES:
   --fingerprint  print the fingerprint of the key that signs
   -t             does the server answer?
 
+MODES, with a signd alone:
+  -O             bare RSA signature (PKCS#1 v1.5), FILE.sig
+  -g TYPE DAYS NAME EMAIL
+                 have a key made that is kept here: its secret half,
+                 encrypted, goes to the file of -P, its public key to
+                 standard output
+  -x DAYS PUBKEY print the public key with so many days from now
+  -C PUBKEY      print an X.509 certificate for the public key
+
 OPTIONS:
   -u USER        the key: its name at the server, exactly. Default:
                  user: in sign.conf
@@ -35,6 +44,11 @@ OPTIONS:
                  header alone
   --keep-signed  leave packages that are signed; otherwise they are
                  signed again
+  -P FILE        sign with this key, which -g made; signd only
+  --public-key FILE
+                 the public key of -P: what it signs is verified with it
+  --bulk-cpio    with -O: FILE is a cpio archive (newc); FILE.sig is one
+                 of the signatures of its files
   --config FILE  sign.conf; default: /etc/sign.conf
 
 SERVER:

@@ -6,9 +6,9 @@ use sealwright_crypto::algorithm::KeyAlgorithm;
 use sealwright_crypto::openpgp::certificate::Certificate;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 
-use super::Call;
 use super::way::Opened;
 use super::words::Mode;
+use super::{Call, project};
 use crate::failure::{Exit, Failure};
 use crate::terminal;
 
@@ -33,22 +33,35 @@ pub(super) async fn public_key(call: &Call<'_>, opened: &Opened) -> Result<Exit,
 
 /// Prints the id or the fingerprint of the component that signs.
 pub(super) async fn name(call: &Call<'_>, opened: &Opened) -> Result<Exit, Failure> {
+    if call.words.project_key.is_some() && call.words.public_key.is_none() {
+        return project::name(call, opened).await;
+    }
     let (certificate, issuer) = match opened {
-        Opened::Ours(server) => ours(call.user, server.connection()).await?,
+        Opened::Ours(server) => {
+            project::refuse(call, opened)?;
+            ours(call.user, server.connection()).await?
+        }
         Opened::Signd(signd) => {
-            signd.certificate(call.user, call.hash).await.map_err(|error| refused(call.user, &error))?
+            let (holder, given) = project::holder(call)?;
+            let found = signd.certificate(&holder, given, call.hash).await;
+            found.map_err(|error| refused(call.user, &error))?
         }
     };
     let algorithm = certificate.find(&issuer).and_then(|component| component.algorithm());
     demand(call.words.algorithm.as_deref(), algorithm)?;
-    let id = issuer.key_id_hex().to_ascii_uppercase();
-    let text = match call.words.mode {
-        Some(Mode::Fingerprint) => issuer.to_string().to_ascii_uppercase(),
-        Some(Mode::ShortKeyId) => id.get(SHORT_DIGITS..).unwrap_or_default().to_owned(),
-        Some(_) | None => id,
-    };
-    terminal::out(&text);
+    let id = issuer.key_id_hex();
+    print(call.words.mode, &id, &issuer.to_string());
     Ok(Exit::Done)
+}
+
+/// As `-k`, `--full-keyid` and `--fingerprint` print it.
+pub(super) fn print(mode: Option<Mode>, key_id: &str, fingerprint: &str) {
+    let text = match mode {
+        Some(Mode::Fingerprint) => fingerprint,
+        Some(Mode::ShortKeyId) => key_id.get(SHORT_DIGITS..).unwrap_or_default(),
+        Some(_) | None => key_id,
+    };
+    terminal::out(&text.to_ascii_uppercase());
 }
 
 async fn ours(user: &str, connection: &Connection) -> Result<(Certificate, Fingerprint), Failure> {
@@ -78,6 +91,14 @@ pub(super) fn demand(wanted: Option<&str>, key: Option<KeyAlgorithm>) -> Result<
         Some(KeyAlgorithm::Ed25519) => "eddsa",
         None => "another",
     };
+    demand_name(wanted, have)
+}
+
+/// The same, where the server named it.
+///
+/// # Errors
+/// The key is of another algorithm.
+pub(super) fn demand_name(wanted: Option<&str>, have: &str) -> Result<(), Failure> {
     match wanted.filter(|wanted| *wanted != have) {
         None => Ok(()),
         Some(wanted) => Err(Failure::failed(

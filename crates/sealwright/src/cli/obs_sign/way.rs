@@ -143,6 +143,21 @@ impl Way {
 }
 
 impl Opened {
+    /// The signd, for what a server of ours is not asked in this way.
+    ///
+    /// # Errors
+    /// It is a server of ours.
+    pub(super) fn signd(&self, option: &str) -> Result<&Arc<Signd>, Failure> {
+        match self {
+            Self::Signd(signd) => Ok(signd),
+            Self::Ours(_) => Err(Failure::failed(
+                format!("sign: {option} is asked over obs-sign's protocol alone"),
+                "Name the server's [obs] listener, or a signd, in sign.conf, where no client.toml is. Keys of the server's own: \
+                 sealwright key create, key renew.",
+            )),
+        }
+    }
+
     /// Whether somebody answers.
     ///
     /// # Errors

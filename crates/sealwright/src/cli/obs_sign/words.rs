@@ -35,7 +35,13 @@ pub(super) struct Words {
     pub(super) keep_signed: bool,
     /// `--delsign`.
     pub(super) strip: bool,
-    /// None: standard input.
+    /// `-P`.
+    pub(super) project_key: Option<PathBuf>,
+    /// `--public-key`: that of `-P`.
+    pub(super) public_key: Option<PathBuf>,
+    /// `--bulk-cpio`.
+    pub(super) bulk: bool,
+    /// None: standard input. With `-g`, `-x` and `-C` what they are about.
     pub(super) files: Vec<PathBuf>,
 }
 
@@ -54,6 +60,14 @@ pub(super) enum Mode {
     KeyId,
     /// `--fingerprint`.
     Fingerprint,
+    /// `-O`.
+    Raw,
+    /// `-g`.
+    MakeKey,
+    /// `-x`.
+    Extend,
+    /// `-C`.
+    Certify,
     /// One of the ways to sign.
     Sign(How),
 }
@@ -89,16 +103,14 @@ pub(super) enum Time {
     OfFile,
 }
 
-const NO_CMS: &str = "X.509 and CMS signatures are not made here: use obs-sign's own sign for them.";
-const NO_PROJECT_KEYS: &str = "Keys that travel with each request are not used here: keep the key at the server (sealwright key import), and name it: -u.";
+const NO_CMS: &str =
+    "CMS signatures, and what is made of them, are not made here: use obs-sign's own sign for them.";
 
 /// Options of obs-sign that are not served, and what to use.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("-a", "AppImages are not signed here: use obs-sign's own sign for them."),
     ("--appimage", "AppImages are not signed here: use obs-sign's own sign for them."),
-    ("-O", NO_CMS),
     ("--pkcs1pss", NO_CMS),
-    ("--bulk-cpio", NO_CMS),
     ("--cert", NO_CMS),
     ("--othercerts", NO_CMS),
     ("--appx", NO_CMS),
@@ -108,10 +120,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("--kosign", NO_CMS),
     ("--cms-nocerts", NO_CMS),
     ("--cms-keyid", NO_CMS),
-    ("-C", NO_CMS),
-    ("-P", NO_PROJECT_KEYS),
-    ("-g", "Make keys with sealwright key create."),
-    ("-x", "Give a key more time with sealwright key renew."),
     ("--totp", "One-time passwords are no business of a signing server."),
     ("--hashfile", "Use sha256sum, sha512sum or sha1sum."),
     ("--test-sign", "Run the server, and name it in sign.conf."),
@@ -138,9 +146,14 @@ impl Words {
         Ok(parsed)
     }
 
-    /// Whether it makes signatures of files.
+    /// Whether it makes OpenPGP signatures of files.
     pub(super) const fn signs(&self) -> bool {
         matches!(self.mode, Some(Mode::Sign(_)) | None)
+    }
+
+    /// Whether it signs something whose hash the caller chooses.
+    pub(super) const fn hashes(&self) -> bool {
+        self.signs() || matches!(self.mode, Some(Mode::Raw | Mode::Certify))
     }
 
     fn option(&mut self, word: &OsStr, rest: &mut impl Iterator<Item = OsString>) -> Result<(), Failure> {
@@ -156,6 +169,9 @@ impl Words {
             "-A" => self.algorithm = Some(algorithm(&text()?)?),
             "-S" => self.checksums = Some(value(rest)?.into()),
             "--config" => self.config = Some(value(rest)?.into()),
+            "-P" => self.project_key = Some(value(rest)?.into()),
+            "--public-key" => self.public_key = Some(value(rest)?.into()),
+            "--bulk-cpio" => self.bulk = true,
             "-v" => self.verbose = true,
             "-3" => self.version_3 = true,
             "-4" => self.version_3 = false,
@@ -179,6 +195,13 @@ impl Words {
             Some(Mode::ShortKeyId | Mode::KeyId) if has_files => refuse("-k [-u user]"),
             Some(Mode::Fingerprint) if has_files => refuse("--fingerprint [-u user]"),
             Some(Mode::Ping) if has_files => refuse("-t"),
+            Some(Mode::MakeKey) if self.files.len() != 4 => refuse("-g <type> <expire> <name> <email>"),
+            Some(Mode::Extend) if self.files.len() != 2 => refuse("-x <expire> <pubkey>"),
+            Some(Mode::Certify) if self.files.len() != 1 => refuse("-C <pubkey>"),
+            Some(Mode::Raw) if self.strip => Err(usage("--delsign is only implemented for rpms".to_owned())),
+            Some(_) | None if self.bulk && self.mode != Some(Mode::Raw) => {
+                Err(usage("bulk-cpio is only implemented for raw openssl signing".to_owned()))
+            }
             Some(Mode::Sign(How::Clear | How::Detached | How::DetachedBinary)) if self.strip => {
                 Err(usage("--delsign is only implemented for rpms".to_owned()))
             }
@@ -198,6 +221,10 @@ fn mode(name: &str) -> Option<Mode> {
         "-k" => Mode::ShortKeyId,
         "--full-keyid" => Mode::KeyId,
         "--fingerprint" => Mode::Fingerprint,
+        "-O" => Mode::Raw,
+        "-g" => Mode::MakeKey,
+        "-x" => Mode::Extend,
+        "-C" => Mode::Certify,
         "-c" => Mode::Sign(How::Clear),
         "-d" => Mode::Sign(How::Detached),
         "-D" => Mode::Sign(How::DetachedBinary),
@@ -305,6 +332,11 @@ mod tests {
             (&["--nothing"], "sign: unknown option '--nothing'"),
             (&["-dv", "a"], "sign: unknown option '-dv'"),
             (&["-d", "--delsign", "a"], "--delsign is only implemented for rpms"),
+            (&["-O", "--delsign", "a"], "--delsign is only implemented for rpms"),
+            (&["-d", "--bulk-cpio", "a"], "bulk-cpio is only implemented for raw openssl signing"),
+            (&["-g", "rsa@2048", "800", "name"], "usage: sign -g <type> <expire> <name> <email>"),
+            (&["-x", "800"], "usage: sign -x <expire> <pubkey>"),
+            (&["-C"], "usage: sign -C <pubkey>"),
         ] {
             assert_eq!(parse(words).unwrap_err(), text);
         }
