@@ -132,7 +132,9 @@ fn make<'a>(args: &Args, directory: PathBuf) -> Result<Report<'a>, Failure> {
         (Some(_), None) | (None, Some(_)) | (None, None) => None,
     };
     let of_machine = args.directory.is_none() && rustix::process::geteuid().is_root();
-    let made = Plan { directory, names, port: args.port, users, of_machine }.make()?;
+    let plan = Plan { directory, names, port: args.port, users, of_machine };
+    let url = plan.url();
+    let made = plan.make()?;
     let at = made.directory().display().to_string();
     let serve = if of_machine {
         "sealwright serve".to_owned()
@@ -142,6 +144,7 @@ fn make<'a>(args: &Args, directory: PathBuf) -> Result<Report<'a>, Failure> {
     let lines = vec![
         format!("made       {at}"),
         format!("Next:      {serve}"),
+        format!("Clients:   are told {url}; --name NAME when it is made names it as they reach it."),
         format!(
             "Keep:      {at}/ca in a safe place: who has it can be any client. {at}/root with the backups of the store, apart from them."
         ),

@@ -70,6 +70,12 @@ fn a_server_that_is_named_needs_a_configuration_and_embedded_needs_none() {
     let embedded = ["key", "list", "--server", "embedded", "--config", config.to_str().unwrap()];
     let embedded = ran(&embedded);
     assert_eq!((embedded.code, embedded.stderr.contains("No keys")), (Some(0), true), "{}", embedded.text());
+    // Who meant the server beside sees where was looked.
+    assert!(
+        embedded.stderr.contains("/store") && embedded.stderr.contains("--config"),
+        "{}",
+        embedded.stderr
+    );
     let gone = ran(&["key", "list", "--config", "/nonexistent/client.toml"]);
     assert_eq!(gone.code, Some(3), "{}", gone.text());
 }

@@ -20,10 +20,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use sealwright_testkit::sealwright::Ran;
+use sealwright_testkit::sealwright::{Home, Ran};
 use sealwright_testkit::tools;
 
 use site::{Site, mode};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sealwright");
 
 /// Every file and directory below, with its content.
 fn tree(folder: &Path) -> Vec<(String, Vec<u8>)> {
@@ -230,4 +232,24 @@ fn two_users_get_what_is_theirs_and_the_server_signs_with_them() {
     site.ok("admin", &["key", "create", "release", "--algorithm", "ed25519"]);
     site.packages(1);
     site.ok("admin", &["sign", "--key", "release", "0.rpm"]);
+    // Nobody owns store and root key both: the way back says what root can do.
+    let home = site.directory();
+    let config = home.join("server.toml");
+    let words = ["key", "export-secret", "release", "--secret-leaves-custody", "--gnupghome", "."];
+    let more = ["--phrases", ".", "--server-config", config.to_str().unwrap()];
+    let ran = Home::new(PROGRAM).run(&[words.as_slice(), &more].concat());
+    ran.failed_saying(&["another user", "stop the server", "take [users] out"]);
+    assert!(!home.join("root/exports").exists());
+}
+
+#[test]
+fn init_says_under_which_name_clients_find_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("server");
+    let mut init = Command::new(PROGRAM);
+    init.args(["init", "--name", "127.0.0.1", "--port", "7555", "--directory"]).arg(&directory);
+    let said = String::from_utf8(tools::succeed(&mut init)).unwrap();
+    assert!(said.contains("https://127.0.0.1:7555"), "{said}");
+    let client = fs::read_to_string(directory.join("clients/admin/client.toml")).unwrap();
+    assert!(client.contains("\"https://127.0.0.1:7555\""), "{client}");
 }

@@ -235,7 +235,10 @@ pub(crate) async fn run(args: Args, context: Context) -> Result<Exit, Failure> {
         match command.looks_at() {
             Looks::AtOne(key) => return Err(no_store(places, key)),
             Looks::AtAll => {
-                no_keys();
+                terminal::err(&format!(
+                    "No keys: nothing is stored yet in {}. Make one with sealwright key create NAME, or name a server with --config client.toml.",
+                    places.store.display()
+                ));
                 return Ok(Exit::Done);
             }
             Looks::Makes => {}
@@ -274,10 +277,6 @@ pub(crate) fn no_store(places: &Places, key: &str) -> Failure {
         format!("there is no key {key}: nothing is stored yet in {}", places.store.display()),
         "Make a key with sealwright key create NAME, or set SEALWRIGHT_HOME to where your keys are.",
     )
-}
-
-fn no_keys() {
-    terminal::err("No keys. Make one: sealwright key create NAME");
 }
 
 async fn with(
@@ -379,7 +378,7 @@ async fn list(connection: &Connection, context: Context) -> Result<(), Failure> 
         return Ok(());
     }
     if views.is_empty() {
-        no_keys();
+        terminal::err("No keys. Make one: sealwright key create NAME");
         return Ok(());
     }
     let rows: Vec<Vec<String>> = views

@@ -60,6 +60,11 @@ pub(super) struct Added {
 }
 
 impl Plan {
+    /// Where clients are told to find the server.
+    pub(super) fn url(&self) -> String {
+        url(&self.names, self.port)
+    }
+
     /// Makes everything, or nothing.
     pub(super) fn make(self) -> Result<Installation, Failure> {
         self.refuse_what_is_there()?;
@@ -136,7 +141,7 @@ impl Plan {
         write_new(&at.join("server.toml"), server.as_bytes(), GROUP)?;
         write_new(&at.join("clients.toml"), text::CLIENTS.as_bytes(), GROUP)?;
         make_directory(&at.join("clients"), PRIVATE_DIRECTORY)?;
-        let url = url(&self.names, self.port);
+        let url = self.url();
         fill_client(&at.join("clients").join(ADMIN), ADMIN, &url, &authority, &mut register)?;
         make_root_key(&at.join("root"))?;
         if !self.of_machine {

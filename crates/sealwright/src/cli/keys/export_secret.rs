@@ -24,6 +24,10 @@ use crate::failure::{Exit, Failure};
 use crate::remote::ServerArgs;
 use crate::{serve, terminal};
 
+/// What root can do where front and signer are two users.
+const TWO_USERS: &str = "The store is another user's, so nobody may read both. As root, stop the server, copy both with server.toml to a \
+                         folder of root's alone, take [users] out of the copy, and name that with --server-config.";
+
 /// `sealwright key export-secret`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -144,8 +148,10 @@ impl Way {
             }
         }
         // First: only who may read the root key goes on.
-        let custody = Custody::open(&root, args.root_key.as_deref())
-            .map_err(|error| Failure::failed(Failure::chain(&error), error.advice()))?;
+        let custody = Custody::open(&root, args.root_key.as_deref()).map_err(|error| {
+            let advice = if of_two_users(&folder, &root) { TWO_USERS } else { error.advice() };
+            Failure::failed(Failure::chain(&error), advice)
+        })?;
         let store = Store::open(&folder).await.map_err(|error| of_store(&error))?;
         let home =
             Home::open(&args.gpg, Some(&args.gnupghome)).await.map_err(|error| of_gpg(&error.into()))?;
@@ -220,6 +226,14 @@ impl Way {
             key.material.generation,
             self.gnupghome.display(),
         )
+    }
+}
+
+/// Whether store and root key have different owners, so that nobody may read both.
+fn of_two_users(store: &Path, root: &Path) -> bool {
+    match (store.metadata(), root.metadata()) {
+        (Ok(store), Ok(root)) => store.uid() != root.uid(),
+        (Ok(_) | Err(_), Ok(_) | Err(_)) => false,
     }
 }
 
