@@ -229,7 +229,7 @@ pub enum NotTaken {
     #[error("it has no key that may sign")]
     CannotSign,
     /// By what this release can use.
-    #[error("it signs with {algorithm}, and Sealwright signs with RSA and Ed25519")]
+    #[error("it signs with {algorithm}, and Sealwright signs with RSA (2048 bits or more) and Ed25519")]
     Algorithm {
         /// Its name.
         algorithm: String,

@@ -99,14 +99,17 @@ impl Signd {
         self.results(&Request::ping(), 0).await.map(|_| ())
     }
 
-    /// The public key of a user, as signd sends it; nothing is checked. An empty user is signd's default.
+    /// The public key of a user, as signd sends it: armor that is whole, and that a terminal can show. Which key is in it
+    /// is not checked. An empty user is signd's default.
     ///
     /// # Errors
-    /// [`Error::Signd`].
+    /// [`Error::Signd`]; armor that is damaged.
     pub async fn public_key(&self, user: &str, hash: HashAlgorithm) -> Result<Vec<u8>, Error> {
         let request = Request::pubkey(user, hash_of(hash)?).map_err(wrong)?;
         let results = self.results(&request, 1).await?;
-        results.into_iter().next().ok_or(Error::Internal("one result is none"))
+        let sent = results.into_iter().next().ok_or(Error::Internal("one result is none"))?;
+        armored(&sent)?;
+        Ok(sent)
     }
 
     /// The certificate of a key, and the component of it that signd will sign with. It is the user's as signd sends it, unless one
@@ -124,8 +127,7 @@ impl Signd {
             Some(certificate) => certificate,
             None => {
                 let sent = self.public_key(&holder.user, hash).await?;
-                let bad = |source| Error::BadAnswerBytes { what: "public key", source };
-                Certificate::parse(&armor::decode_or_binary(&sent).map_err(bad)?).map_err(bad)?
+                Certificate::parse(&armor::decode_or_binary(&sent).map_err(bad_key)?).map_err(bad_key)?
             }
         };
         let issuer = self.issuer(holder, hash, &certificate).await?;
@@ -291,6 +293,25 @@ fn hash_of(hash: HashAlgorithm) -> Result<Hash, Error> {
         HashAlgorithm::Sha512 => Ok(Hash::Sha512),
         HashAlgorithm::Sha384 => Err(Error::Internal("signd does not know SHA-384")),
     }
+}
+
+/// Whether what was sent is a public key in armor: of OpenPGP, or, for an `openssl:` user of signd, of PEM (RFC 7468).
+fn armored(sent: &[u8]) -> Result<(), Error> {
+    let is_shown =
+        |c: char| matches!(c, '\n' | '\r' | '\t' | ' '..='~') || !c.is_ascii() && c.is_alphanumeric();
+    let text = std::str::from_utf8(sent).ok().filter(|text| text.chars().all(is_shown));
+    match text {
+        Some(text) if text.starts_with("-----BEGIN PGP PUBLIC KEY BLOCK-----") => {
+            armor::decode_or_binary(sent).map(drop).map_err(bad_key)
+        }
+        Some(text) if text.starts_with("-----BEGIN PUBLIC KEY-----") => Ok(()),
+        Some(_) => Err(SigndFault::PublicKey { why: "it is not in ASCII armor" }.into()),
+        None => Err(SigndFault::PublicKey { why: "it has bytes in it that no armor has" }.into()),
+    }
+}
+
+fn bad_key(source: sealwright_crypto::error::Error) -> Error {
+    Error::BadAnswerBytes { what: "public key", source }
 }
 
 fn wrong(source: sealwright_obs::Error) -> Error {

@@ -22,6 +22,12 @@ pub enum SigndFault {
         /// What is wrong, or what it said.
         source: sealwright_obs::Error,
     },
+    /// What it sent as a public key is none.
+    #[error("signd: what it sent is no public key: {why}")]
+    PublicKey {
+        /// Why not.
+        why: &'static str,
+    },
     /// Its certificate has no component that it could sign with, or we could check.
     #[error("the key of {user} cannot be used: {why}")]
     Key {
@@ -48,7 +54,7 @@ impl SigndFault {
             Self::Answer { source: sealwright_obs::Error::Refused { .. } } | Self::Key { .. } => {
                 Blame::Caller
             }
-            Self::Answer { .. } => Blame::Operator,
+            Self::Answer { .. } | Self::PublicKey { .. } => Blame::Operator,
         }
     }
 
@@ -59,7 +65,7 @@ impl SigndFault {
             Self::Answer { source } => {
                 matches!(source, sealwright_obs::Error::EmptyReply | sealwright_obs::Error::ReplySize { .. })
             }
-            Self::Key { .. } => false,
+            Self::PublicKey { .. } | Self::Key { .. } => false,
         }
     }
 
@@ -77,7 +83,7 @@ impl SigndFault {
             }
             Self::Unreached { .. } => "Check `server:`, `port:` and `proto:` in sign.conf.",
             Self::Answer { source: sealwright_obs::Error::Refused { .. } } => "See the log of signd.",
-            Self::Answer { .. } => {
+            Self::Answer { .. } | Self::PublicKey { .. } => {
                 "Nothing was written. Try again; if it stays, check what answers on that port."
             }
             Self::Key { .. } => "Use another key: -u USER.",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use sealwright_crypto::algorithm::RSA_BITS_MIN;
 use sealwright_proto::names::KeyName;
 
 use crate::error::Error;
@@ -199,10 +200,11 @@ fn end_of(component: &Component, now: i64) -> Option<i64> {
     component.expires.filter(|end| *end <= now)
 }
 
-/// The name of an algorithm that nothing here signs with (RFC 9580 section 9.1).
+/// The name of an algorithm that nothing here signs with (RFC 9580 section 9.1), or of its length.
 fn foreign_algorithm(component: &Component) -> Option<String> {
     let named = |name: &str| Some(name.to_owned());
     match (component.algorithm, component.curve.as_str()) {
+        (1 | 3, _) if component.bits < u32::from(RSA_BITS_MIN) => Some(format!("RSA {}", component.bits)),
         (1 | 3 | 27, _) | (22, "" | "ed25519") => None,
         (17, _) => Some(format!("DSA {}", component.bits)),
         (19, curve) => Some(format!("ECDSA {curve}")),
@@ -309,6 +311,8 @@ mod tests {
         assert!(of(|key| key.components[0].has_secret = false).contains("secret is not in the home"));
         assert_eq!(of(|key| key.components[0].can_sign = false), "it has no key that may sign");
         assert!(of(|key| key.components[0].algorithm = 17).contains("DSA 2048"));
+        assert!(of(|key| key.components[0].bits = 1024).contains("signs with RSA 1024"));
+        assert_eq!(of(|key| key.components[0].bits = 2048), "a@x = 01");
         assert!(
             of(|key| {
                 key.components[0].algorithm = 19;

@@ -30,6 +30,12 @@ pub(crate) enum Manner {
     Silent,
     /// With a refusal that has a control sequence in it.
     Refusal,
+    /// As signd does, but a control sequence stands in front of the public key.
+    KeyWithControls,
+    /// As signd does, but a bit of the public key is another.
+    KeyDamaged,
+    /// As signd does, but the public key is something else.
+    KeyOfNothing,
 }
 
 /// It runs until the process ends.
@@ -93,7 +99,10 @@ fn serve(mut stream: TcpStream, manner: Manner, noted: &Mutex<Vec<Asked>>) {
         | Manner::OtherKey
         | Manner::OtherCount
         | Manner::Probe
-        | Manner::Refusal => {}
+        | Manner::Refusal
+        | Manner::KeyWithControls
+        | Manner::KeyDamaged
+        | Manner::KeyOfNothing => {}
     }
     // A client that has seen enough may be gone.
     let _ = stream.write_all(&bytes);
@@ -107,7 +116,19 @@ fn answer(request: &Request, manner: Manner) -> Result<Reply, Refusal> {
         Command::Ping => Reply::ok::<Vec<u8>>(request.form(), &[]),
         Command::Pubkey => {
             let name = name.ok_or_else(unknown)?;
-            let public = std::fs::read(fixtures::path(&format!("obs/keys/{name}.pub.asc"))).unwrap();
+            let mut public = std::fs::read(fixtures::path(&format!("obs/keys/{name}.pub.asc"))).unwrap();
+            if manner == Manner::KeyWithControls {
+                public.splice(0..0, *b"\x1b]0;title\x07\n");
+            }
+            if manner == Manner::KeyDamaged {
+                // A letter of another case is another number.
+                let middle = public.len() / 2;
+                let letter = public[middle..].iter_mut().find(|byte| byte.is_ascii_alphabetic()).unwrap();
+                *letter ^= 0x20;
+            }
+            if manner == Manner::KeyOfNothing {
+                public = b"no key\n".to_vec();
+            }
             Reply::ok(request.form(), &[public])
         }
         Command::Sign { digests } => {

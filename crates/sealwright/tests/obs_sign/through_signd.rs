@@ -169,6 +169,22 @@ fn what_a_signd_does_wrong_is_refused_and_the_file_stays() {
 }
 
 #[test]
+fn what_is_no_public_key_is_not_printed_as_one() {
+    for (manner, said) in [
+        (Manner::KeyWithControls, "bytes in it that no armor has"),
+        (Manner::KeyDamaged, "the checksum does not match"),
+        (Manner::KeyOfNothing, "it is not in ascii armor"),
+    ] {
+        let signd = Signd::start(manner);
+        let client = Client::of(&signd, "");
+        let ran = client.run(&["-u", RSA, "-p"]);
+        ran.failed_saying(&[said]);
+        assert_eq!(ran.stdout, "", "{manner:?}");
+        assert!(!ran.stderr.contains('\u{1b}'), "{manner:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_signd_that_says_nothing_or_is_away_is_named_with_its_address() {
     let signd = Signd::start(Manner::Silent);
     let client = Client::of(&signd, "");
