@@ -120,6 +120,22 @@ fn without_its_word_or_with_another_root_key_nothing_is_written() {
 
     let other = Home::new(PROGRAM);
     other.ok(&["key", "create", "x", "--algorithm", "ed25519"]);
+    // The data key of another directory of a signer.
+    let ours = home.home().join("root");
+    let kept = home.home().join("kept");
+    fs::rename(&ours, &kept).unwrap();
+    fs::create_dir(&ours).unwrap();
+    fs::set_permissions(&ours, fs::Permissions::from_mode(0o700)).unwrap();
+    for file in fs::read_dir(other.home().join("root")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), ours.join(file.file_name())).unwrap();
+    }
+    let ran = export(&home, &back, &[&name], &["--secret-leaves-custody"]);
+    assert_eq!(ran.code, Some(1), "{}", ran.text());
+    assert!(ran.text().contains("sealwright-signer"), "{}", ran.text());
+    assert_eq!(entries(&back.phrases()), 0);
+    fs::remove_dir_all(&ours).unwrap();
+    fs::rename(&kept, &ours).unwrap();
     fs::copy(other.home().join("root/root.key"), home.home().join("root/root.key")).unwrap();
     let ran = export(&home, &back, &[&name], &["--secret-leaves-custody"]);
     assert_eq!(ran.code, Some(1), "{}", ran.text());

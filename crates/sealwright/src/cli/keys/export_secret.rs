@@ -12,6 +12,7 @@ use sealwright_client::gnupg::Home;
 use sealwright_crypto::openpgp::fingerprint::Fingerprint;
 use sealwright_proto::convert::batch::SealedKey;
 use sealwright_proto::names::KeyId;
+use sealwright_proto::status::Code;
 use sealwright_signer::Custody;
 use sealwright_store::Store;
 use sealwright_store::keys::Key;
@@ -23,6 +24,13 @@ use crate::duration::iso;
 use crate::failure::{Exit, Failure};
 use crate::remote::ServerArgs;
 use crate::{serve, terminal};
+
+/// What to do about a key that this signer's directory does not open.
+const OTHER_DATA_KEY: &str = "Nothing was written. [signer] root of that server.toml has to be the signer's directory: where systemd starts the \
+                              signer, that is /var/lib/sealwright-signer, with --root-key for the root key's file.";
+
+/// What to do about one that cannot go.
+const LEFT_OUT: &str = "Nothing was written. Leave this key out.";
 
 /// What root can do where front and signer are two users.
 const TWO_USERS: &str = "The store is another user's, so nobody may read both. As root, stop the server, copy both with server.toml to a \
@@ -178,8 +186,10 @@ impl Way {
             |error: sealwright_signer::Error| Failure::failed(Failure::chain(&error), error.advice());
         let phrase = Custody::passphrase().map_err(of_signer)?;
         let transferable = self.custody.transferable(&sealed, &key.material.certificate, &phrase);
-        let transferable = transferable
-            .map_err(|fault| Failure::failed(fault.message, "Nothing was written. Leave this key out."))?;
+        let transferable = transferable.map_err(|fault| {
+            let advice = if fault.code == Code::RootKeyWrong { OTHER_DATA_KEY } else { LEFT_OUT };
+            Failure::failed(fault.message, advice)
+        })?;
         let file = self.phrases.join(&key.name);
         write_phrase(&file, &phrase).map_err(|error| {
             Failure::failed(
