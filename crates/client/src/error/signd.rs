@@ -51,9 +51,10 @@ impl SigndFault {
     pub(super) const fn blame(&self) -> Blame {
         match self {
             Self::Unreached { .. } => Blame::Operator,
-            Self::Answer { source: sealwright_obs::Error::Refused { .. } } | Self::Key { .. } => {
-                Blame::Caller
+            Self::Answer {
+                source: sealwright_obs::Error::Refused { .. } | sealwright_obs::Error::Request { .. },
             }
+            | Self::Key { .. } => Blame::Caller,
             Self::Answer { .. } | Self::PublicKey { .. } => Blame::Operator,
         }
     }
@@ -83,6 +84,9 @@ impl SigndFault {
             }
             Self::Unreached { .. } => "Check `server:`, `port:` and `proto:` in sign.conf.",
             Self::Answer { source: sealwright_obs::Error::Refused { .. } } => "See the log of signd.",
+            Self::Answer { source: sealwright_obs::Error::Request { .. } } => {
+                "Nothing was sent. Name a user that signd can have: -u USER."
+            }
             Self::Answer { .. } | Self::PublicKey { .. } => {
                 "Nothing was written. Try again; if it stays, check what answers on that port."
             }

@@ -205,6 +205,9 @@ fn refusals_of_signd_stand_at_the_beginning_of_a_line() {
         assert!(ran.stderr.starts_with("unknown key: nosuch@example.org\n"), "{}", ran.stderr);
     }
     client.run(&["-u", "bench#p256@copr.example.org", "-r", "a.rpm"]).failed_saying(&["nistp256"]);
+    let asked = signd.asked().len();
+    client.run(&["-u", "../x", "-p"]).failed_saying(&["illegal user ../x", "nothing was sent", "-u USER"]);
+    assert_eq!(signd.asked().len(), asked);
     assert_eq!(fs::read(client.path("a.rpm")).unwrap(), package());
 }
 
