@@ -11,7 +11,7 @@ use sealwright_obs::{Class, DigestArgument, Hash};
 
 use crate::error::{Error, SigndFault};
 use crate::sign::finish::now;
-use crate::signd::{Holder, Signd, hash_of, known, unserved, wrong};
+use crate::signd::{Holder, Signd, armored, bad_key, hash_of, known, unserved, wrong};
 
 /// Digests in one request at most: the replies of as many keys of 4096 bits fit into one.
 pub const DIGESTS_MAX: usize = 100;
@@ -79,8 +79,8 @@ impl Signd {
         let [public, secret] = results.as_slice() else {
             return Err(Error::Internal("two results are none"));
         };
-        let bad = |source| Error::BadAnswerBytes { what: "public key", source };
-        let certificate = Certificate::parse(public).map_err(bad)?;
+        armored(public)?;
+        let certificate = Certificate::parse(public).map_err(bad_key)?;
         let name = format!("{} <{}>", wanted.real_name, wanted.email);
         let is_asked_for = certificate.primary_user_id() == Some(name.as_str())
             && !certificate.signing_components(now()).is_empty();

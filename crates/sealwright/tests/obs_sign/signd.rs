@@ -148,6 +148,11 @@ fn answer(request: &Request, manner: Manner) -> Result<Reply, Refusal> {
             }
             Reply::ok(request.form(), &results)
         }
+        Command::Keygen(_) if manner == Manner::KeyWithControls => {
+            let mut public = b"\x1b]0;title\x07\n".to_vec();
+            public.extend(std::fs::read(fixtures::path("obs/keys/rsa2048.pub.asc")).unwrap());
+            Reply::ok(request.form(), &[public, b"80".to_vec()])
+        }
         Command::Privsign { .. } | Command::Keygen(_) | Command::Privtotp { .. } => {
             Err(Refusal::UnknownCommand { command: request.command_name().to_owned() })
         }

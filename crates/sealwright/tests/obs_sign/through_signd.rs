@@ -182,6 +182,10 @@ fn what_is_no_public_key_is_not_printed_as_one() {
         assert_eq!(ran.stdout, "", "{manner:?}");
         assert!(!ran.stderr.contains('\u{1b}'), "{manner:?}: {}", ran.stderr);
     }
+    let signd = Signd::start(Manner::KeyWithControls);
+    let ran = Client::of(&signd, "").run(&["-u", RSA, "-g", "rsa@2048", "800", "a", "b@example.org"]);
+    ran.failed_saying(&["bytes in it that no armor has"]);
+    assert_eq!(ran.stdout, "");
 }
 
 #[test]
