@@ -73,7 +73,7 @@ fn a_key_of_a_projects_own_signs_everything_and_only_with_its_public_half() {
     with_key(&["-4", "-h", "sha256", "-r", "a.rpm"]);
     with_key(&["-d", "d.txt"]);
     with_key(&["-c", "c.txt"]);
-    let verdict = RpmKeys::new(&[public.clone()]).check(&at("a.rpm"));
+    let verdict = RpmKeys::new(std::slice::from_ref(&public)).check(&at("a.rpm"));
     assert!(verdict.is_signed_and_all_ok(), "{:?}", verdict.lines);
     assert!(gpg_accepts(&public, &[at("d.txt.asc"), at("d.txt")]));
     assert!(gpg_accepts(&public, &[at("c.txt")]));

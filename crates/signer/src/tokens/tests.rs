@@ -205,7 +205,7 @@ fn what_a_worker_refuses_is_said_as_it_is_and_in_one_line() {
 
 #[test]
 fn a_token_that_the_file_named_only_after_the_start_is_refused_with_what_to_do() {
-    let fault = Tokens::none().find(&TokenName::parse("hsm2").unwrap()).unwrap_err();
+    let Err(fault) = Tokens::none().find(&TokenName::parse("hsm2").unwrap()) else { panic!("it is there") };
     assert_eq!(fault.code, Code::TokenRefused);
     assert!(fault.message.contains("token hsm2") && fault.message.contains("restart"), "{fault}");
 }

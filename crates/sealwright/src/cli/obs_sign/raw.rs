@@ -147,11 +147,11 @@ impl Key {
 
     /// What is no regular file is left out, as obs-sign does.
     async fn sign_archive(&self, archive: &mut impl Read, out: &mut impl Write) -> Result<(), Failure> {
-        let unreadable = |error: io::Error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                Failure::failed("the archive ends before its last entry", "Give it whole.")
+        let unreadable = |error: io::Error| {
+            if error.kind() == io::ErrorKind::UnexpectedEof {
+                return Failure::failed("the archive ends before its last entry", "Give it whole.");
             }
-            _ => unread(&error),
+            unread(&error)
         };
         let full = |error: io::Error| {
             Failure::failed(format!("cannot write the signatures: {error}"), "Is the disk full?")
