@@ -28,6 +28,10 @@ use crate::cli::{Cli, Command, obs_sign};
 use crate::failure::{Exit, Failure};
 use crate::log::Process;
 
+/// For Rust's code; SQLite and aws-lc keep libc's. docs/adr/0024.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long threads that nobody waits for may take to end after the last result.
 const END_MS_MAX: Duration = Duration::from_millis(500);
 
