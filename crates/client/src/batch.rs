@@ -213,7 +213,9 @@ pub async fn sign(
         async move { signer.sign_part(index, &entry, part).await }
     };
     let stopped = |index, entry: Entry| report(index, entry.shown, Err(Error::Stopped));
-    each(listing.groups, open_max(jobs), stop, work, stopped, take).await;
+    // A group is worked on file after file.
+    let open = if listing.groups.len() > 1 { open_max(jobs) } else { 1 };
+    each(listing.groups, open, stop, work, stopped, take).await;
     summary.elapsed = begun.elapsed();
     summary
 }

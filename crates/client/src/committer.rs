@@ -15,6 +15,8 @@ use crate::error::Error;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Committer {
     state: Arc<Mutex<State>>,
+    /// Whoever asks does it, without a thread.
+    is_here: bool,
 }
 
 #[derive(Debug, Default)]
@@ -30,12 +32,21 @@ struct Waiting {
 }
 
 impl Committer {
+    /// Without a thread: for one file alone.
+    pub(crate) fn here() -> Self {
+        Self { is_here: true, ..Self::default() }
+    }
+
     /// Commits one file, with others if others wait. Given up before it began, the file stays as it is.
     pub(crate) async fn commit(&self, job: Job) -> Result<Written, Error> {
         let (answer, answered) = oneshot::channel();
-        if self.add(Waiting { job, answer }) {
-            let this = self.clone();
-            drop(tokio::task::spawn_blocking(move || this.work()));
+        match (self.add(Waiting { job, answer }), self.is_here) {
+            (true, true) => self.work(),
+            (true, false) => {
+                let this = self.clone();
+                drop(tokio::task::spawn_blocking(move || this.work()));
+            }
+            (false, _) => {}
         }
         answered.await.map_err(|_| Error::Internal("a file was taken and not committed"))?
     }

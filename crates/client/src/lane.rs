@@ -1,5 +1,5 @@
 //! File work on a few threads that take one piece after the other, as long as there are any: a piece that comes while
-//! they are at work wakes nobody.
+//! they are at work wakes nobody. Work on one short file needs none: a thread and what it is woken for cost more.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,18 +9,22 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 
+/// What is said of work that panicked.
+const ENDED: &str = "a worker thread ended";
+
 type Piece = Box<dyn FnOnce() + Send>;
 
 /// A queue, and how many threads work on it. Nothing runs before it is waited for, and what has begun runs to its end.
 /// Whoever puts pieces in bounds their number: files in hand.
 #[derive(Clone)]
 pub(crate) struct Lane {
-    inner: Arc<Inner>,
+    /// None: whoever asks does it.
+    inner: Option<Arc<Inner>>,
 }
 
 struct Inner {
     state: Mutex<State>,
-    threads_max: usize,
+    threads_max: fn() -> usize,
 }
 
 #[derive(Default)]
@@ -30,9 +34,15 @@ struct State {
 }
 
 impl Lane {
-    /// With so many threads at most, which are borrowed from the runtime and given back when nothing waits.
-    pub(crate) fn new(threads_max: usize) -> Self {
-        Self { inner: Arc::new(Inner { state: Mutex::default(), threads_max: threads_max.max(1) }) }
+    /// With so many threads at most, which are borrowed from the runtime and given back when nothing waits. The number is
+    /// asked for when there is work.
+    pub(crate) fn new(threads_max: fn() -> usize) -> Self {
+        Self { inner: Some(Arc::new(Inner { state: Mutex::default(), threads_max })) }
+    }
+
+    /// Without threads: nothing else happens meanwhile, so the work is short.
+    pub(crate) const fn here() -> Self {
+        Self { inner: None }
     }
 
     /// Runs work that may block, after what came before it.
@@ -43,6 +53,9 @@ impl Lane {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
+        let Some(inner) = &self.inner else {
+            return catch_unwind(AssertUnwindSafe(work)).map_err(|_| Error::Internal(ENDED));
+        };
         let (answer, answered) = oneshot::channel();
         let piece = Box::new(move || {
             // Given up while it waited: nothing has begun.
@@ -50,20 +63,21 @@ impl Lane {
                 let _ = answer.send(work());
             }
         });
-        if self.inner.add(piece) {
-            let inner = Arc::clone(&self.inner);
+        if inner.add(piece) {
+            let inner = Arc::clone(inner);
             drop(tokio::task::spawn_blocking(move || inner.work()));
         }
-        answered.await.map_err(|_| Error::Internal("a worker thread ended"))
+        answered.await.map_err(|_| Error::Internal(ENDED))
     }
 }
 
 impl Inner {
     /// Whether one more thread has to come.
     fn add(&self, piece: Piece) -> bool {
+        let threads_max = (self.threads_max)().max(1);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting.push_back(piece);
-        let more = state.threads < self.threads_max;
+        let more = state.threads < threads_max;
         if more {
             state.threads = state.threads.saturating_add(1);
         }
@@ -98,7 +112,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_piece_runs_once_on_no_more_threads_than_allowed() {
-        let lane = Lane::new(3);
+        let lane = Lane::new(|| 3);
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let pieces = (0..200_usize).map(|number| {
             let (now, most) = (Arc::clone(&now), Arc::clone(&most));
@@ -112,7 +126,7 @@ mod tests {
         let numbers: Vec<usize> = join_all(pieces).await.into_iter().map(Result::unwrap).collect();
         assert_eq!(numbers, (0..200).collect::<Vec<_>>());
         assert!((1..=3).contains(&most.load(Ordering::SeqCst)));
-        while lane.inner.state.lock().unwrap().threads > 0 {
+        while lane.inner.as_ref().unwrap().state.lock().unwrap().threads > 0 {
             // The last one ends after its last answer.
             tokio::task::yield_now().await;
         }
@@ -120,22 +134,30 @@ mod tests {
 
     #[tokio::test]
     async fn a_piece_that_panics_fails_alone() {
-        let lane = Lane::new(1);
-        let broken = lane.run(|| -> u8 { std::panic::resume_unwind(Box::new("x")) });
-        let (broken, whole) = tokio::join!(broken, lane.run(|| 7));
-        assert!(matches!(broken, Err(Error::Internal(_))));
-        assert_eq!(whole.unwrap(), 7);
+        for lane in [Lane::new(|| 1), Lane::here()] {
+            let broken = lane.run(|| -> u8 { std::panic::resume_unwind(Box::new("x")) });
+            let (broken, whole) = tokio::join!(broken, lane.run(|| 7));
+            assert!(matches!(broken, Err(Error::Internal(_))));
+            assert_eq!(whole.unwrap(), 7);
+        }
+    }
+
+    #[tokio::test]
+    async fn work_without_threads_is_done_by_whoever_asks() {
+        let asks = std::thread::current().id();
+        assert_eq!(Lane::here().run(|| std::thread::current().id()).await.unwrap(), asks);
+        assert_ne!(Lane::new(|| 1).run(|| std::thread::current().id()).await.unwrap(), asks);
     }
 
     #[tokio::test]
     async fn what_was_given_up_while_it_waited_does_not_begin() {
-        let lane = Lane::new(1);
+        let lane = Lane::new(|| 1);
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let first = tokio::spawn({
             let lane = lane.clone();
             async move { lane.run(move || gone.recv().is_ok()).await }
         });
-        while lane.inner.state.lock().unwrap().threads == 0 {
+        while lane.inner.as_ref().unwrap().state.lock().unwrap().threads == 0 {
             tokio::task::yield_now().await;
         }
         let begun = Arc::new(AtomicUsize::new(0));

@@ -260,9 +260,18 @@ impl Signer {
             links: Links::default(),
             reserve: Reserve::default(),
             course: None,
-            hashing: Lane::new(batch::hash_threads()),
-            checking: Lane::new(batch::cores()),
+            hashing: Lane::new(batch::hash_threads),
+            checking: Lane::new(batch::cores),
         }
+    }
+
+    /// For one short file and a runtime of one thread: no other threads are used, and nothing else happens while the file
+    /// is read, hashed and written.
+    #[must_use]
+    pub fn without_threads(mut self) -> Self {
+        (self.hashing, self.checking) = (Lane::here(), Lane::here());
+        self.committer = Committer::here();
+        self
     }
 
     /// As a part of a campaign.

@@ -198,6 +198,14 @@ impl Way {
         }
     }
 
+    /// Whether it is a server that is found without a thread that waits for a name.
+    pub(crate) fn is_found_at_once(&self) -> bool {
+        match self {
+            Self::Embedded(_) => false,
+            Self::Server(addresses, _) => addresses.iter().all(Address::is_found_at_once),
+        }
+    }
+
     /// The places of the embedded default, if nothing was ever stored there.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! One connection to one of several servers: names are looked up, addresses tried in random order, the first that
 //! completes TLS and says its HTTP/2 greeting is taken. What failed before is kept, so that a person sees all of it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ pub const PORT_DEFAULT: u16 = 7443;
 pub const SERVERS_MAX: usize = 64;
 /// Addresses of one name that are tried at most.
 const ADDRESSES_OF_A_NAME_MAX: usize = 16;
+/// The name of this machine for itself: the file of hosts has it.
+const LOCALHOST: &str = "localhost";
 /// How long a name may take to be looked up, a socket to connect, and TLS to be ready, each.
 const STEP_MAX: Duration = Duration::from_secs(5);
 /// How often a connection with requests in flight is asked for a sign of life, and how long that may take: a server
@@ -80,6 +82,12 @@ impl Address {
     #[must_use]
     pub fn short(&self) -> String {
         if self.port == PORT_DEFAULT { self.bracketed() } else { self.to_string() }
+    }
+
+    /// Whether no name server is needed to find it, and so no thread that waits for one.
+    #[must_use]
+    pub fn is_found_at_once(&self) -> bool {
+        self.host.eq_ignore_ascii_case(LOCALHOST) || self.host.parse::<IpAddr>().is_ok()
     }
 
     fn bracketed(&self) -> String {
@@ -198,9 +206,15 @@ async fn look_up(address: &Address) -> Result<Vec<SocketAddr>, Unreached> {
     if let Ok(ip) = address.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, address.port)]);
     }
-    let found = tokio::net::lookup_host((address.host.as_str(), address.port));
-    let Ok(found) = tokio::time::timeout(STEP_MAX, found).await else { return Err(silent()) };
-    let mut sockets: Vec<SocketAddr> = found.map_err(|error| Unreached::Name(Arc::new(error)))?.collect();
+    let place = (address.host.as_str(), address.port);
+    let found = if address.is_found_at_once() {
+        place.to_socket_addrs().map(Iterator::collect)
+    } else {
+        let found = tokio::net::lookup_host(place);
+        let Ok(found) = tokio::time::timeout(STEP_MAX, found).await else { return Err(silent()) };
+        found.map(Iterator::collect)
+    };
+    let mut sockets: Vec<SocketAddr> = found.map_err(|error| Unreached::Name(Arc::new(error)))?;
     sockets.sort_unstable();
     sockets.dedup();
     if sockets.is_empty() { Err(Unreached::NoAddress) } else { Ok(sockets) }
@@ -273,6 +287,19 @@ mod tests {
         }
         assert_eq!(Address::parse("https://a.example").unwrap().short(), "a.example");
         assert_eq!(Address::parse("https://[::1]:9").unwrap().short(), "[::1]:9");
+    }
+
+    #[test]
+    fn addresses_and_this_machine_need_no_name_server() {
+        let at_once = |url: &str| Address::parse(url).unwrap().is_found_at_once();
+        for here in
+            ["https://localhost", "https://LOCALHOST:1", "https://192.0.2.1", "https://[2001:db8::1]:9"]
+        {
+            assert!(at_once(here), "{here}");
+        }
+        for far in ["https://sign.example", "https://localhost.example", "https://localhost4"] {
+            assert!(!at_once(far), "{far}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Certificates: transferable public keys (RFC 9580 section 10.1) with their self-signatures checked at parsing.
-//! rPGP reads the packets and does the public-key operations; which self-signature counts is decided here.
+//! rPGP reads the packets and does the public-key operations, RSA apart ([`checked`]); which self-signature counts is
+//! decided here.
 //!
 //! Rules: of several valid self-signatures the newest counts, with any key expiry or key flags that only the
 //! newest of the other kind (direct key, user id) has; a revocation by the key itself counts, by others not;
@@ -12,6 +13,7 @@ use crate::openpgp::framing;
 use parts::Parts;
 use standing::Identity;
 
+mod checked;
 mod keyring;
 mod parts;
 mod standing;

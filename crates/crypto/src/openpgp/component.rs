@@ -26,7 +26,7 @@ pub struct Component {
     algorithm: Option<KeyAlgorithm>,
     algorithm_name: String,
     weak: Option<String>,
-    rsa: Option<RsaVerifier>,
+    pub(crate) rsa: Option<RsaVerifier>,
     pub(crate) standing: Standing,
 }
 

@@ -2,7 +2,8 @@
 //! own on purpose is in docs/howto/obs.md.
 //!
 //! Started once for each package, it does no more than that package needs: the words are read without clap, and one
-//! thread waits for the server.
+//! thread waits for the server. It does all else too where that is one file that is not long: a thread that only starts costs
+//! as much as the signature.
 
 mod checksums;
 mod cpio;
@@ -95,10 +96,15 @@ fn run(words: Vec<OsString>) -> Result<Exit, Failure> {
     if words.version_3 && words.signs() {
         terminal::err("Warning: -3: files get OpenPGP signatures of version 4.");
     }
-    let runtime = if way.is_embedded() { shared()? } else { alone()? };
+    let is_short = !way.is_embedded() && way.is_found_at_once() && files::are_short(&words);
+    let runtime = match (way.is_embedded(), is_short) {
+        (true, _) => shared()?,
+        (false, true) => without_threads()?,
+        (false, false) => alone()?,
+    };
     let outcome = runtime.block_on(async {
         let opened = way.open().await?;
-        let call = Call { words: &words, user: &user, hash };
+        let call = Call { words: &words, user: &user, hash, is_short };
         let outcome = match words.mode {
             Some(Mode::Help | Mode::Ping) => opened.ping().await.map(|()| Exit::Done),
             Some(Mode::PublicKey) => keys::public_key(&call, &opened).await,
@@ -121,6 +127,8 @@ struct Call<'a> {
     words: &'a Words,
     user: &'a str,
     hash: HashAlgorithm,
+    /// The runtime's one thread does everything.
+    is_short: bool,
 }
 
 /// Others' privileges are no way to authenticate: a client has its own certificate here, and files are opened as its user.
@@ -166,6 +174,12 @@ fn refuse_times(words: &Words, way: &Way) -> Result<(), Failure> {
 /// One thread waits; work on files has its own.
 fn alone() -> Result<Runtime, Failure> {
     machine::check_alone()?;
+    started(Builder::new_current_thread())
+}
+
+/// One thread does everything.
+fn without_threads() -> Result<Runtime, Failure> {
+    machine::check_without_threads()?;
     started(Builder::new_current_thread())
 }
 

@@ -4,6 +4,7 @@ use pgp::crypto::hash::HashAlgorithm as PgpHash;
 use pgp::packet::{PublicKey, PublicSubkey, RevocationCode, Signature, SignatureType, SubpacketData, UserId};
 use pgp::types::Tag;
 
+use super::checked::Checked;
 use super::parts::Parts;
 use crate::error::Error;
 use crate::openpgp::component::{Component, Key, Revocation, Standing};
@@ -20,19 +21,20 @@ pub(super) struct Identity {
 /// All components, the primary one first, and the valid user ids, the primary one first.
 pub(super) fn evaluate(parts: Parts) -> Result<(Vec<Component>, Vec<Identity>), Error> {
     let Parts { primary: key, direct, users, subkeys } = parts;
-    let mut users: Vec<_> = users.iter().filter_map(|(id, list)| identify(&key, id, list)).collect();
-    users.sort_by_key(|(_, newest)| core::cmp::Reverse((newest.primary_user_id, newest.created)));
     let mut primary = Component::new(Key::Primary(key.clone()))?;
-    primary.standing = primary_standing(&key, &primary, &direct, &users);
-    let mut components = vec![primary];
+    let checked = Checked { key: &key, rsa: primary.rsa.as_ref() };
+    let mut users: Vec<_> = users.iter().filter_map(|(id, list)| identify(&checked, id, list)).collect();
+    users.sort_by_key(|(_, newest)| core::cmp::Reverse((newest.primary_user_id, newest.created)));
+    primary.standing = primary_standing(&checked, &primary, &direct, &users);
+    let checked = Checked { key: &key, rsa: primary.rsa.as_ref() };
+    let mut components = Vec::with_capacity(subkeys.len().saturating_add(1));
     for (subkey, signatures) in subkeys {
         let mut component = Component::new(Key::Subkey(subkey.clone()))?;
-        component.standing = subkey_standing(&key, &component, &subkey, &signatures);
-        if let Some(primary) = components.first() {
-            component.inherit(primary);
-        }
+        component.standing = subkey_standing(&checked, &component, &subkey, &signatures);
+        component.inherit(&primary);
         components.push(component);
     }
+    components.insert(0, primary);
     Ok((components, users.into_iter().map(|(identity, _)| identity).collect()))
 }
 
@@ -116,7 +118,11 @@ fn of_type(signatures: &[Signature], wanted: SignatureType) -> impl Iterator<Ite
 }
 
 /// A user id with its newest valid self-signature, unless it was revoked since.
-fn identify(key: &PublicKey, id: &UserId, signatures: &[Signature]) -> Option<(Identity, SelfSignature)> {
+fn identify(
+    key: &Checked<'_, PublicKey>,
+    id: &UserId,
+    signatures: &[Signature],
+) -> Option<(Identity, SelfSignature)> {
     let valid = |signature: &&Signature| signature.verify_certification(key, Tag::UserId, id).is_ok();
     let is_revocation = |signature: &&Signature| signature.typ() == Some(SignatureType::CertRevocation);
     let certifications = signatures.iter().filter(|signature| !is_revocation(signature)).filter(valid);
@@ -136,7 +142,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 fn primary_standing(
-    key: &PublicKey,
+    key: &Checked<'_, PublicKey>,
     component: &Component,
     direct: &[Signature],
     users: &[(Identity, SelfSignature)],
@@ -168,7 +174,7 @@ fn primary_standing(
 }
 
 fn subkey_standing(
-    primary: &PublicKey,
+    primary: &Checked<'_, PublicKey>,
     component: &Component,
     subkey: &PublicSubkey,
     signatures: &[Signature],
@@ -183,9 +189,10 @@ fn subkey_standing(
         return Standing { revocations, problem, ..Standing::default() };
     };
     let flagged = binding.may_sign.unwrap_or(true) && component.is_signing_algorithm();
+    let itself = Checked { key: subkey, rsa: component.rsa.as_ref() };
     let signed_back = flagged
         && signature.embedded_signature().is_some_and(|back| {
-            SelfSignature::read(back).is_some() && back.verify_primary_key_binding(subkey, primary).is_ok()
+            SelfSignature::read(back).is_some() && back.verify_primary_key_binding(&itself, primary).is_ok()
         });
     let lacks_back_signature = flagged && binding.may_sign.is_some() && !signed_back;
     Standing {

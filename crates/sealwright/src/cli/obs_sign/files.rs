@@ -33,6 +33,23 @@ const STDIN: &str = "<stdin>";
 /// Files that somebody waits for; more are a mass.
 const INTERACTIVE_FILES_MAX: usize = 32;
 
+/// Files up to this length in bytes are read, hashed and copied before a signal could be missed.
+const SHORT_BYTES_MAX: u64 = 32 << 20;
+
+/// Whether the call has one file at most, and that a short one: nothing in it waits for a disk longer than a person does.
+pub(super) fn are_short(words: &Words) -> bool {
+    let is_short = |facts: std::fs::Metadata| facts.is_file() && facts.len() <= SHORT_BYTES_MAX;
+    let asks_for_a_key = matches!(
+        words.mode,
+        Some(Mode::PublicKey | Mode::ShortKeyId | Mode::KeyId | Mode::Fingerprint | Mode::Ping)
+    );
+    match words.files.as_slice() {
+        [] => asks_for_a_key,
+        [path] => words.signs() && std::fs::metadata(path).is_ok_and(is_short),
+        [_, _, ..] => false,
+    }
+}
+
 /// Signs the files of a call, or standard input.
 pub(super) async fn sign(call: &Call<'_>, opened: &Opened) -> Result<Exit, Failure> {
     let stop = stop()?;
@@ -85,7 +102,8 @@ async fn sign_files(
     let signer = signer(call, opened, how, paths.len(), stop).await?;
     let listing = source::list(&paths, Directories::Refuse);
     let mut printer = Printer::new(call, opened, how);
-    batch::sign(&signer, listing, batch::default_jobs(), stop, &mut printer).await;
+    let jobs = if call.is_short { 1 } else { batch::default_jobs() };
+    batch::sign(&signer, listing, jobs, stop, &mut printer).await;
     if printer.stopped {
         terminal::err("Stopped. Run the same command again to go on.");
     }
@@ -125,7 +143,7 @@ async fn signer(
     };
     let algorithm = KeyAlgorithm::from_name(&signer.key().algorithm).ok();
     keys::demand(call.words.algorithm.as_deref(), algorithm)?;
-    Ok(Arc::new(signer))
+    Ok(Arc::new(if call.is_short { signer.without_threads() } else { signer }))
 }
 
 fn request(call: &Call<'_>, how: How, files: usize) -> Result<Request, Failure> {
@@ -364,4 +382,32 @@ fn progress(how: How, path: &str, user: &str) -> String {
     };
     let user = if user.is_empty() { String::new() } else { format!(" user {}", terminal::safe(user)) };
     format!("{what} {path}{user}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_regular_file_that_is_not_long_or_a_question_is_short() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_len = |name: &str, len| {
+            let path = folder.path().join(name);
+            std::fs::File::create(&path).unwrap().set_len(len).unwrap();
+            path
+        };
+        let (short, long) = (of_len("short", SHORT_BYTES_MAX), of_len("long", SHORT_BYTES_MAX + 1));
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+        let is_short = |mode, files: &[&PathBuf]| {
+            let files = files.iter().copied().cloned().collect();
+            are_short(&Words { mode: Some(mode), files, ..Words::default() })
+        };
+        let rpm = Mode::Sign(How::Rpm);
+        assert!(is_short(rpm, &[&short]) && is_short(Mode::PublicKey, &[]));
+        assert!(!is_short(Mode::Raw, &[&short]) && !is_short(Mode::MakeKey, &[]));
+        for files in [&[&long][..], &[&fifo], &[&short, &short], &[&folder.path().join("gone")], &[]] {
+            assert!(!is_short(rpm, files), "{files:?}");
+        }
+    }
 }

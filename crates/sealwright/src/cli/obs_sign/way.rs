@@ -126,6 +126,11 @@ impl Way {
         matches!(self, Self::Ours(way) if way.places().is_some())
     }
 
+    /// Whether no thread has to wait for a name.
+    pub(super) fn is_found_at_once(&self) -> bool {
+        matches!(self, Self::Ours(way) if way.is_found_at_once())
+    }
+
     /// # Errors
     /// What [`remote::Way::open`] says. Where nothing was ever stored there is no key either, and looking makes no store.
     pub(super) async fn open(self) -> Result<Opened, Failure> {
