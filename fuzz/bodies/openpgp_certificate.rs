@@ -1,9 +1,10 @@
 //! Certificates and keyrings: any bytes are read or refused within the limits, and what is read is written, binary and
-//! armored, and read again as the same.
+//! armored, and read again as the same. No key gets more time by a value that it did not make.
 
 use sealwright_crypto::openpgp::certificate::{
     CERTIFICATES_MAX, Certificate, Component, Keyring, SUBKEYS_MAX, USER_IDS_MAX,
 };
+use sealwright_crypto::openpgp::extension::Extension;
 
 /// 2026-12-01.
 const NOW: i64 = 1_796_083_200;
@@ -40,6 +41,10 @@ fn look(certificate: &Certificate) {
         assert!(component.can_sign() && component.revoked_at(NOW).is_none() && !component.expired_at(NOW));
         assert!(certificate.find(&component.fingerprint()).is_some());
         assert!(certificate.find_by_key_id(component.fingerprint().key_id()).is_some());
+    }
+    let now = u32::try_from(NOW).unwrap();
+    if let Ok(extension) = Extension::new(certificate, now, now + 86_400) {
+        assert!(extension.finish(&[0, 1, 1]).is_err(), "more time without its key");
     }
     let _ = (certificate.warnings(), certificate.warnings_at(NOW), certificate.primary_user_id());
     for again in [certificate.to_binary(), certificate.to_armor().into_bytes()] {

@@ -89,15 +89,20 @@ impl Extension {
         body.extend(unhashed);
         body.extend(self.digest.as_bytes().iter().take(2));
         body.extend_from_slice(numbers);
-        let packets = [self.before, write_packet(tag::SIGNATURE, &body), self.after].concat();
-        // Only a self-signature that holds gives the new end.
-        let certificate = Certificate::parse(&packets)?;
-        if certificate.fingerprint() == self.fingerprint
-            && certificate.expires() == Some(i64::from(self.expires))
-        {
-            return Ok(certificate);
+        let packet = write_packet(tag::SIGNATURE, &body);
+        let value = SignaturePacket::parse(&packet)?.signature_bytes();
+        let certificate = Certificate::parse(&[self.before, packet, self.after].concat())?;
+        let primary = certificate.find(&self.fingerprint).filter(|primary| primary.is_primary());
+        let (hash, digest) = (self.digest.hash(), self.digest.as_bytes());
+        let is_made = primary.is_some_and(|primary| primary.verify_digest(hash, digest, &value));
+        if !is_made {
+            return Err(Error::malformed(WHAT, "its key did not make the new self-signature"));
         }
-        Err(Error::malformed(WHAT, "its key did not make the new self-signature"))
+        // Another one can say more than the first user id's.
+        if certificate.expires() != Some(i64::from(self.expires)) {
+            return Err(Error::malformed(WHAT, "its end is not that of its first user id"));
+        }
+        Ok(certificate)
     }
 }
 
