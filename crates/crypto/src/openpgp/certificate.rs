@@ -1,5 +1,5 @@
 //! Certificates: transferable public keys (RFC 9580 section 10.1) with their self-signatures checked at parsing.
-//! rPGP reads the packets and does the public-key operations, RSA apart ([`checked`]); which self-signature counts is
+//! rPGP reads the packets and does the public-key operations, RSA apart (`checked.rs`); which self-signature counts is
 //! decided here.
 //!
 //! Rules: of several valid self-signatures the newest counts, with any key expiry or key flags that only the
