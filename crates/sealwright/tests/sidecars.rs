@@ -120,19 +120,19 @@ fn a_failing_call_leaves_the_old_or_the_new_signature_file_and_nothing_else() {
         ("ftruncate", "EIO"),
         ("fsync", "EIO"),
         ("renameat", "ESTALE"),
-        ("openat", "ESTALE"),
+        ("openat", "EIO"),
     ] {
         let mut failed = 0;
-        // Most files are opened before ours.
-        let from = if call == "openat" { 60 } else { 1 };
-        for when in from..from + 3 * CALLS_MAX {
+        for when in 1..3 * CALLS_MAX {
             let key = if when % 2 == 0 { RSA2048.name } else { ED25519.name };
             let (ran, injected) = tampered(&sign(&home, key), call, &format!("error={error}"), when);
             for name in FILES {
                 assert!(is_signed(&home.work(), name), "{call} {when}: {name}\n{}", ran.text());
             }
             assert!(temporaries(&home.work()).is_empty(), "{call} {when}: {}", ran.text());
-            failed += usize::from(ran.code != Some(0));
+            // Without its libraries or its store it says nothing of files, and nothing of them is shown.
+            let is_about_ours = call != "openat" || FILES.iter().any(|name| ran.text().contains(name));
+            failed += usize::from(ran.code != Some(0) && is_about_ours);
             if !injected {
                 break;
             }
