@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -24,7 +24,8 @@ pub(crate) struct Lane {
 
 struct Inner {
     state: Mutex<State>,
-    threads_max: fn() -> usize,
+    /// It is read from files of the system, once.
+    threads_max: LazyLock<usize>,
 }
 
 #[derive(Default)]
@@ -35,9 +36,11 @@ struct State {
 
 impl Lane {
     /// With so many threads at most, which are borrowed from the runtime and given back when nothing waits. The number is
-    /// asked for when there is work.
+    /// asked for when there is work for the first time.
     pub(crate) fn new(threads_max: fn() -> usize) -> Self {
-        Self { inner: Some(Arc::new(Inner { state: Mutex::default(), threads_max })) }
+        Self {
+            inner: Some(Arc::new(Inner { state: Mutex::default(), threads_max: LazyLock::new(threads_max) })),
+        }
     }
 
     /// Without threads: nothing else happens meanwhile, so the work is short.
@@ -74,7 +77,7 @@ impl Lane {
 impl Inner {
     /// Whether one more thread has to come.
     fn add(&self, piece: Piece) -> bool {
-        let threads_max = (self.threads_max)().max(1);
+        let threads_max = (*self.threads_max).max(1);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting.push_back(piece);
         let more = state.threads < threads_max;
